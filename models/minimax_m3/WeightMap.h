@@ -1,0 +1,28 @@
+// Which logical weights the text model has, and which checkpoint tensors each is made of
+// (model.md §7). The symbol is the name that the IR, the plan and error messages use.
+#pragma once
+
+#include "models/minimax_m3/ModelConfig.h"
+
+namespace m3c {
+
+/// One stored tensor of a logical weight. `name` is the full checkpoint name.
+struct WeightPart {
+  enum class Role { Values, BlockScale, GlobalScale, InputScale } role;
+  std::string name;
+  std::string dtype;          ///< safetensors spelling: "BF16", "F8_E4M3", "U8", "F32"
+  std::vector<int64_t> shape; ///< as stored
+};
+
+/// A logical weight: a matrix [N,K] (`y = x Wᵀ`) or a vector [N]; `symbol` is for instance
+/// "layers.3.q_proj", "layers.3.experts.7.gate" (w1), ".up" (w3), ".down" (w2), "embed", "lm_head",
+/// "layers.3.router", "layers.3.router_bias", "layers.3.input_norm", "layers.3.post_norm",
+/// "layers.3.q_norm", "layers.3.index_k_norm", "layers.3.shared.gate", "layers.3.mlp.down", "norm".
+struct Weight {
+  std::string symbol;
+  std::vector<int64_t> shape;
+  WeightEncoding encoding;
+  std::vector<WeightPart> parts;
+};
+
+} // namespace m3c
