@@ -1,5 +1,6 @@
-// The one error type of m3c. Library code throws it; programs print it and exit with its code; the C
-// API turns it into a status. It says what failed, where, which rule was broken, and what to do next.
+// The one error type of m3c. Library code throws it; programs print it and exit with its code; the
+// C API turns it into a status. It says what failed, where, which rule was broken, and what to do
+// next.
 #pragma once
 
 #include <exception>

@@ -1,6 +1,6 @@
-// Scalar conversions of the storage formats: BF16, E4M3 (OCP FP8, no infinities), E8M0 scales and E2M1.
-// These are the definitions that quantisers, the interpreter and the tests share; `model.md` §5 and
-// the OCP Microscaling specification 1.0 give the arithmetic.
+// Scalar conversions of the storage formats: BF16, E4M3 (OCP FP8, no infinities), E8M0 scales and
+// E2M1. These are the definitions that quantisers, the interpreter and the tests share; `model.md`
+// §5 and the OCP Microscaling specification 1.0 give the arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -74,18 +74,19 @@ inline double e2m1ToDouble(uint8_t nibble) {
 /// Never gives -0. `scale` must be positive.
 inline uint8_t encodeE2m1(float value, float scale) {
   float magnitude = std::fabs(value);
-  uint8_t code = magnitude > 5 * scale       ? 7
-                 : magnitude >= 3.5f * scale ? 6
-                 : magnitude > 2.5f * scale  ? 5
+  uint8_t code = magnitude > 5 * scale        ? 7
+                 : magnitude >= 3.5f * scale  ? 6
+                 : magnitude > 2.5f * scale   ? 5
                  : magnitude >= 1.75f * scale ? 4
-                 : magnitude > 1.25f * scale ? 3
+                 : magnitude > 1.25f * scale  ? 3
                  : magnitude >= 0.75f * scale ? 2
-                 : magnitude > 0.25f * scale ? 1
-                                             : 0;
+                 : magnitude > 0.25f * scale  ? 1
+                                              : 0;
   return code != 0 && std::signbit(value) ? code | 8 : code;
 }
 
-/// Scale byte of one NVFP4 cache group of 16 values whose largest magnitude is `amax` (model.md §5.2).
+/// Scale byte of one NVFP4 cache group of 16 values whose largest magnitude is `amax` (model.md
+/// §5.2).
 inline uint8_t nvfp4GroupScale(float amax) {
   return floatToE4m3(std::clamp(std::max(amax, 1e-12f) / 6.0f, 1.0f / 512.0f, e4m3Max));
 }

@@ -1,0 +1,68 @@
+#include "runtime/base/FileWriter.h"
+
+#include "runtime/base/Error.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+namespace m3c {
+
+FileWriter::FileWriter(std::filesystem::path target) : path(std::move(target)) {
+  std::string name = path.string() + ".XXXXXX";
+  descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0)
+    fail(errno);
+  temporary = name;
+  // mkostemp makes the file private; give it the mode that open would have.
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::fchmod(descriptor, 0666 & ~mask);
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor >= 0)
+    ::close(descriptor);
+  if (!temporary.empty())
+    ::unlink(temporary.c_str());
+}
+
+void FileWriter::fail(int code) const {
+  throw Error(fmt::format("cannot write {}", path.string()), path.string(),
+              std::generic_category().message(code),
+              code == ENOSPC || code == EDQUOT ? "free space on the disk, or write elsewhere"
+              : code == ENOENT                 ? "make the folder first"
+                                               : "");
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t put = ::write(descriptor, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      fail(errno);
+    bytes = bytes.subspan(size_t(put));
+  }
+}
+
+void FileWriter::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void FileWriter::publish() {
+  if (::fsync(descriptor) != 0)
+    fail(errno);
+  int closing = std::exchange(descriptor, -1);
+  if (::close(closing) != 0)
+    fail(errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    fail(errno);
+  temporary.clear();
+}
+
+} // namespace m3c

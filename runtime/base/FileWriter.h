@@ -1,0 +1,33 @@
+// Writes a file whole or not at all: into a temporary name beside it, renamed when complete.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace m3c {
+
+class FileWriter {
+public:
+  /// Creates the temporary file; throws Error when the folder does not exist or is read-only.
+  explicit FileWriter(std::filesystem::path path);
+  /// Removes the temporary file unless it was published.
+  ~FileWriter();
+  FileWriter(const FileWriter &) = delete;
+  FileWriter &operator=(const FileWriter &) = delete;
+
+  /// Throws Error when the disk is full.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  /// Flushes to disk and renames to the final name, replacing what was there.
+  void publish();
+
+private:
+  [[noreturn]] void fail(int code) const;
+
+  std::filesystem::path path, temporary;
+  int descriptor = -1;
+};
+
+} // namespace m3c
