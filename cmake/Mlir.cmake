@@ -12,7 +12,9 @@ include(AddLLVM)
 include(AddMLIR)
 
 add_library(m3c_mlir INTERFACE)
-target_include_directories(m3c_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+# The build folder holds generated sources only; they are not held to our warnings either.
+target_include_directories(m3c_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS}
+  ${PROJECT_BINARY_DIR})
 target_link_libraries(m3c_mlir INTERFACE MLIR LLVM)
 # Debian's LLVM is built with RTTI and without assertions.
 target_compile_definitions(m3c_mlir INTERFACE ${LLVM_DEFINITIONS_LIST})
@@ -44,7 +46,7 @@ function(m3c_tablegen target)
     list(GET ARG_GEN ${i} out)
     list(GET ARG_GEN ${j} flags)
     string(REPLACE " " ";" flags "${flags}")
-    mlir_tablegen(${out} ${flags} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR})
+    mlir_tablegen(${out} ${flags} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR} ${MLIR_INCLUDE_DIRS})
   endforeach()
   add_public_tablegen_target(${target})
 endfunction()
