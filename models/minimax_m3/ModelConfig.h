@@ -2,8 +2,11 @@
 // is an element count unless its comment gives another unit.
 #pragma once
 
+#include "models/minimax_m3/Findings.h"
+
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace m3c {
@@ -64,5 +67,14 @@ struct ModelConfig {
   bool anySparse() const;
   bool anyMoe() const;
 };
+
+/// "f32", "bf16", "mxfp8", "nvfp4", "nvfp4-pack-quantized".
+std::string_view encodingName(WeightEncoding encoding);
+
+/// Reads the text of a config.json: the keys of the released checkpoints, or those that Hugging
+/// Face's library writes. Throws Error for a missing or contradictory size, a value out of range,
+/// or a variant that m3c does not have; keys that it does not know go to `findings`. `file` names
+/// the file in messages. Sizes are bounded before anything is allocated by them.
+ModelConfig parseModelConfig(std::string_view text, const std::string &file, Findings &findings);
 
 } // namespace m3c

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/minimax_m3/ModelConfig.h"
+#include "runtime/base/Checkpoint.h"
 
 namespace m3c {
 
@@ -24,5 +25,16 @@ struct Weight {
   WeightEncoding encoding;
   std::vector<WeightPart> parts;
 };
+
+/// Every weight that the model needs, embedding first, then layer by layer, final norm and head.
+/// With a checkpoint that has tensors, what is stored decides each encoding, and every part must
+/// exist with the dtype and shape that encoding and config need; Error names file, tensor, expected
+/// and found. Without (null, or a folder with config.json alone) the encodings are those that
+/// quantization_config promises. Tensors that are left out or unknown go to `findings`.
+std::vector<Weight> buildWeightMap(const ModelConfig &config, const Checkpoint *checkpoint,
+                                   Findings &findings);
+
+/// "vision", "mtp" or "drafter" for a tensor that m3c recognises and does not use, else empty.
+std::string_view leftOutGroup(std::string_view tensorName);
 
 } // namespace m3c

@@ -78,6 +78,12 @@ MappedFile ModelFolder::open(std::string_view name, std::string_view namedBy) co
   return MappedFile::open(resolve(name, namedBy), pathOf(name));
 }
 
+ModelFolder ModelFolder::subfolder(std::string_view name) const {
+  ModelFolder inner(resolve(name, ""));
+  inner.shown = pathOf(name);
+  return inner;
+}
+
 std::vector<std::string> ModelFolder::safetensorsFiles() const {
   std::vector<std::string> names;
   std::error_code failed;

@@ -29,6 +29,8 @@ public:
   /// leaves the folder and a missing file throw Error; the first two before anything is opened.
   /// `namedBy` is the file that holds the name, for the message; empty when m3c itself asks.
   MappedFile open(std::string_view name, std::string_view namedBy = "") const;
+  /// A folder inside this one, under the same rules.
+  ModelFolder subfolder(std::string_view name) const;
   /// The folder's own safetensors files, by name.
   std::vector<std::string> safetensorsFiles() const;
 

@@ -63,9 +63,8 @@ private:
   };
 
   [[noreturn]] void fail(std::string why) const {
-    std::string_view what = limits.whatIsRead.empty() ? "file" : limits.whatIsRead;
-    throw Error(fmt::format("{}: the {} is not acceptable JSON", file, what), file, std::move(why),
-                "fetch the file again");
+    throw Error(fmt::format("{}: the {} is not acceptable JSON", file, limits.whatIsRead), file,
+                std::move(why), "fetch the file again");
   }
 
   bool add(json value) {
