@@ -258,21 +258,19 @@ void Mapper::part(Weight &weight, WeightPart::Role role, std::string name, const
 
 void Mapper::compare(const WeightPart &part, const Checkpoint::Tensor &tensor) const {
   const TensorEntry &entry = *tensor.entry;
-  std::string why;
-  if (dtypeName(entry.dtype) != part.dtype)
-    why = fmt::format("dtype {} found, {} expected", dtypeName(entry.dtype), part.dtype);
-  else if (entry.shape != part.shape)
-    why = fmt::format("shape {} found, {} expected", shapeText(entry.shape), shapeText(part.shape));
-  else
+  bool sameType = dtypeName(entry.dtype) == part.dtype;
+  if (sameType && entry.shape == part.shape)
     return;
+  std::string why =
+      sameType ? fmt::format("shape {} found, {} expected", shapeText(entry.shape),
+                             shapeText(part.shape))
+               : fmt::format("dtype {} found, {} expected", dtypeName(entry.dtype), part.dtype);
+  std::string next = "correct config.json, or fetch the weights that belong to it";
+  if (part.dtype == "BF16" && entry.dtype == Dtype::F8E4M3)
+    next = fmt::format("a quantised matrix needs its scales: {}_scale_inv is not there", part.name);
   std::string file = checkpoint->fileOf(tensor);
-  throw Error(
-      fmt::format("{}: tensor {} does not fit the configuration", file, part.name),
-      fmt::format("{}, tensor {}", file, part.name), why,
-      part.role == WeightPart::Role::Values && entry.dtype == Dtype::F8E4M3
-          ? fmt::format("a quantised matrix needs its scale tensor, for instance {}_scale_inv",
-                        part.name)
-          : "correct config.json, or fetch the weights that belong to it");
+  throw Error(fmt::format("{}: tensor {} does not fit the configuration", file, part.name),
+              fmt::format("{}, tensor {}", file, part.name), why, next);
 }
 
 void Mapper::remember(const std::string &symbol, WeightEncoding promised, WeightEncoding found) {

@@ -51,7 +51,9 @@ public:
     std::string_view text = error.what();
     if (size_t colon = text.find(": "); colon != text.npos)
       text.remove_prefix(colon + 2);
-    fail(fmt::format("JSON parse error at byte {}: {}", base + position, printable(text)));
+    // The library counts the bytes that it has read, the offending one included.
+    size_t offset = base + position - (position ? 1 : 0);
+    fail(fmt::format("JSON parse error at byte {}: {}", offset, printable(text)));
   }
 
   json take() { return std::move(root); }
