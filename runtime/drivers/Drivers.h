@@ -1,0 +1,25 @@
+// The drivers of this build, and the choice of a device and of a plan's target for it.
+#pragma once
+
+#include "runtime/hal/Hal.h"
+#include "runtime/plan/plan_generated.h"
+
+namespace m3c::hal {
+
+/// In order of preference.
+std::vector<std::unique_ptr<Driver>> allDrivers();
+
+/// The target of the plan that suits the device: all its required features are there; of several,
+/// the one that requires most; of equals, the first. Null when none suits.
+const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &device);
+
+/// Opens the first device that one of the plan's targets suits and returns it with that target.
+/// Throws Error that lists what each target lacks on each device of this machine.
+struct OpenedDevice {
+  std::unique_ptr<Device> device;
+  const plan::Target *target;
+};
+OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
+                           const DeviceOptions &options);
+
+} // namespace m3c::hal

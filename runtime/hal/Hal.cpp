@@ -1,0 +1,28 @@
+#include "runtime/hal/Hal.h"
+
+#include "runtime/base/Error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace m3c::hal {
+
+bool DeviceInfo::supports(std::string_view feature) const {
+  return std::binary_search(features.begin(), features.end(), feature);
+}
+
+void checkRange(uint64_t offset, uint64_t bytes, uint64_t size, std::string_view what) {
+  if (offset > size || bytes > size - offset)
+    throw Error(fmt::format("{} lies outside its buffer", what), std::string(what),
+                fmt::format("{} bytes at {} of a buffer of {} bytes", bytes, offset, size));
+}
+
+void checkParameters(const Kernel &kernel, size_t given, std::string_view label) {
+  if (given != kernel.parameters())
+    throw Error(fmt::format("launch {} cannot be built", label), std::string(label),
+                fmt::format("kernel {} takes {} parameters, {} were given", kernel.name(),
+                            kernel.parameters(), given));
+}
+
+} // namespace m3c::hal

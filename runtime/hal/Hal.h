@@ -1,0 +1,158 @@
+// Hardware abstraction: what a session asks of a device. A driver implements these classes; the
+// conformance suite (tests/unit/HalConformance.h) says what any of them must do.
+//
+// One thread at a time uses a device. Work on a stream runs in order; `synchronize` ends when all
+// of it is done and reports what failed. Graphs are recorded once and replayed: a replay builds no
+// launch, allocates nothing and reads no device memory on the host.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace m3c::hal {
+
+/// Device: where kernels read fastest. Host: visible to the CPU as well as to kernels.
+enum class MemoryKind { Device, Host };
+
+/// Work items of a launch; a zero makes the launch empty, which is legal.
+struct Grid {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t items() const { return uint64_t(x) * y * z; }
+};
+
+struct DeviceInfo {
+  std::string driver, name;          ///< "host", "AMD EPYC …"
+  std::vector<std::string> features; ///< what a plan's targets may require, sorted
+  unsigned workers = 1;              ///< threads or multiprocessors
+  uint64_t memoryBytes = 0;          ///< in all
+  bool supports(std::string_view feature) const;
+};
+
+/// What a device has done since it was opened. Tests use them to show that a replay builds,
+/// allocates and reads nothing.
+struct Counters {
+  std::atomic<uint64_t> launchesBuilt{0};   ///< parameter arrays made
+  std::atomic<uint64_t> graphsPrepared{0};  ///< graphs instantiated
+  std::atomic<uint64_t> allocations{0};     ///< buffers
+  std::atomic<uint64_t> allocatedBytes{0};  ///< alive now
+  std::atomic<uint64_t> peakBytes{0};       ///< largest allocatedBytes so far
+  std::atomic<uint64_t> hostReads{0};       ///< transfers from device memory to the host
+  std::atomic<uint64_t> replays{0};         ///< graphs replayed
+  std::atomic<uint64_t> kernelsLaunched{0}; ///< direct or replayed
+};
+
+class Buffer {
+public:
+  virtual ~Buffer() = default;
+  virtual uint64_t size() const = 0;
+  /// As kernels see it; at least 64-byte aligned.
+  virtual uint64_t address() const = 0;
+  /// As the CPU sees it; null for memory that the CPU cannot reach.
+  virtual std::byte *host() = 0;
+  const std::byte *host() const { return const_cast<Buffer *>(this)->host(); }
+};
+
+class Kernel {
+public:
+  virtual ~Kernel() = default;
+  virtual const std::string &name() const = 0;
+  virtual uint32_t parameters() const = 0;
+};
+
+class Module {
+public:
+  virtual ~Module() = default;
+  /// Finds a function. `parameters` is how many 64-bit values a launch passes, `sharedBytes` the
+  /// scratch memory of one work group. Throws Error when the module has no such symbol.
+  virtual std::unique_ptr<Kernel> kernel(const std::string &symbol, uint32_t parameters,
+                                         uint64_t sharedBytes) = 0;
+};
+
+class Event {
+public:
+  virtual ~Event() = default;
+  /// True once everything before its last `record` is done; true before any record.
+  virtual bool done() const = 0;
+  virtual void wait() = 0;
+};
+
+/// Nodes run in the order of recording, each after the one before has ended.
+class Graph {
+public:
+  virtual ~Graph() = default;
+  /// Throws Error naming `label` when the number of parameters is not the kernel's.
+  virtual void launch(const Kernel &kernel, Grid grid, std::span<const uint64_t> parameters,
+                      std::string_view label) = 0;
+  virtual void copy(Buffer &to, uint64_t toOffset, const Buffer &from, uint64_t fromOffset,
+                    uint64_t bytes, std::string_view label) = 0;
+  /// Ends the recording. Buffers and kernels must outlive the graph.
+  virtual void instantiate() = 0;
+  virtual size_t nodes() const = 0;
+  virtual const std::string &label(size_t node) const = 0;
+};
+
+class Stream {
+public:
+  virtual ~Stream() = default;
+  virtual void launch(const Kernel &kernel, Grid grid, std::span<const uint64_t> parameters,
+                      std::string_view label) = 0;
+  virtual void copy(Buffer &to, uint64_t toOffset, const Buffer &from, uint64_t fromOffset,
+                    uint64_t bytes) = 0;
+  virtual void fill(Buffer &to, uint64_t offset, uint64_t bytes, uint8_t value) = 0;
+  /// Transfers from and to ordinary memory, which may be reused when the call returns.
+  virtual void write(Buffer &to, uint64_t offset, std::span<const std::byte> from) = 0;
+  virtual void read(const Buffer &from, uint64_t offset, std::span<std::byte> to) = 0;
+  virtual void record(Event &event) = 0;
+  virtual void wait(const Event &event) = 0;
+  /// Throws Error for a graph that is not instantiated.
+  virtual void replay(Graph &graph) = 0;
+  /// As `replay`, and waits; `seconds[i]` becomes the time of node i (`nodes()` entries).
+  virtual void replayTimed(Graph &graph, std::span<double> seconds) = 0;
+  /// Waits; throws Error naming the launch that failed.
+  virtual void synchronize() = 0;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo &info() const = 0;
+  /// Zero-filled. Throws Error with the size when there is no room.
+  virtual std::unique_ptr<Buffer> allocate(uint64_t bytes, MemoryKind kind,
+                                           std::string_view what) = 0;
+  /// Loads a code object from memory; `name` is what errors call it.
+  virtual std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) = 0;
+  virtual std::unique_ptr<Stream> createStream() = 0;
+  virtual std::unique_ptr<Event> createEvent() = 0;
+  virtual std::unique_ptr<Graph> createGraph() = 0;
+  virtual Counters &counters() = 0;
+  /// Bytes that an allocation can expect to get now.
+  virtual uint64_t availableBytes() const = 0;
+};
+
+struct DeviceOptions {
+  unsigned threads = 0; ///< host driver: workers, 0 = one for each core that this process may use
+  bool pin = true;      ///< host driver: keep each worker on its core
+};
+
+class Driver {
+public:
+  virtual ~Driver() = default;
+  virtual std::string_view name() const = 0;
+  /// Devices of this machine, without opening them; empty when the driver has none here.
+  virtual std::vector<DeviceInfo> devices() const = 0;
+  virtual std::unique_ptr<Device> open(size_t index, const DeviceOptions &options) const = 0;
+};
+
+/// Checks shared by drivers: `bytes` at `offset` lie within a buffer of `size`; throws Error naming
+/// `what`.
+void checkRange(uint64_t offset, uint64_t bytes, uint64_t size, std::string_view what);
+/// Throws Error naming `label` when `given` is not the kernel's parameter count.
+void checkParameters(const Kernel &kernel, size_t given, std::string_view label);
+
+} // namespace m3c::hal
