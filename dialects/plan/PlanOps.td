@@ -83,7 +83,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
   }];
 }
 
-def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock, NoRegionArguments]> {
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock, NoRegionArguments, IsolatedFromAbove]> {
   let summary = "one step over a ragged batch, as a list of shape buckets";
   let description = [{
     Its body holds plan.bucket ops, in ascending order of rows.
