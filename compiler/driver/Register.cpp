@@ -2,6 +2,7 @@
 
 #include "dialects/m3/M3.h"
 #include "dialects/plan/Plan.h"
+#include "passes/plan/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,6 +20,7 @@ void m3c::registerAllDialects(mlir::DialectRegistry &registry) {
 }
 
 void m3c::registerAllPasses() {
+  registerPlanPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();

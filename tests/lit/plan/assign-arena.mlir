@@ -1,5 +1,5 @@
 // RUN: m3-opt %s --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-assign-arena)))' -o %t.once
-// RUN: FileCheck-22 %s < %t.once
+// RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-assign-arena)))' | diff %t.once -
 // RUN: m3-opt %t.once --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-verify-live-ranges)))' -o /dev/null
 

@@ -1,10 +1,10 @@
 // RUN: m3-opt %s --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-schedule-launches)))' -o %t.once
-// RUN: FileCheck-22 %s < %t.once
+// RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-schedule-launches)))' | diff %t.once -
 
 plan.kernel @make family "test" params 1
 plan.kernel @use family "test" params 2
-plan.kernel @touch family "test" params 1
+plan.kernel @mix family "test" params 3
 
 // Basic: two chains that were interleaved; each big buffer dies before the next is made.
 // CHECK-LABEL: plan.program @interleaved
@@ -47,7 +47,7 @@ plan.program @taps {
 }
 
 // Negative: launches that write the cache pool keep their order, although the other order would
-// free a buffer earlier; so do a write and a later read of one buffer.
+// free the big buffer earlier.
 // CHECK-LABEL: plan.program @pool
 // CHECK: label "make big"
 // CHECK: label "write small"
@@ -58,7 +58,7 @@ plan.program @pool {
     %out = plan.buffer "out" size = rows * 64 + blocks * 0 + 0
     %kv = plan.pool offset 0
     plan.launch @make(w %big : !plan.buffer) grid [1, 1, 1] label "make big"
-    plan.launch @use(rw %kv : !plan.pointer, w %out : !plan.buffer) grid [1, 1, 1] label "write small"
+    plan.launch @mix(r %big : !plan.buffer, rw %kv : !plan.pointer, w %out : !plan.buffer) grid [1, 1, 1] label "write small"
     plan.launch @use(r %big : !plan.buffer, rw %kv : !plan.pointer) grid [1, 1, 1] label "write big"
     plan.output %out
   }
