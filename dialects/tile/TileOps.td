@@ -1,0 +1,378 @@
+#ifndef M3C_TILE_OPS_TD
+#define M3C_TILE_OPS_TD
+
+include "dialects/tile/TileDialect.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+
+def Tile_Scalar : AnyTypeOf<[F32, F64, I8, I16, I32, I64, Index, I1]>;
+
+//===- Kernel ---------------------------------------------------------------------------------===//
+
+def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> {
+  let summary = "one kernel: parameters, work-item body, schedule";
+  let description = [{
+    The body runs once per work item of a three-dimensional grid. Parameters are views (pointers) and
+    64-bit scalars, in launch order. `family` names the builder, `schedule` is the dictionary of
+    choices that it was built with, `shared_bytes` is filled in by `tile-assign-shared`.
+
+    Example:
+    ```mlir
+    tile.kernel @twice(%x: !tile.view<?x16xf32>) attributes {family = "example", schedule = {}} {
+      %i = tile.block_id x
+      %c0 = arith.constant 0 : index
+      %v = tile.load %x[%i, %c0] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+      %d = tile.map (%v : !tile.tile<1x16xf32>) -> !tile.tile<1x16xf32> {
+      ^bb0(%a: f32):
+        %s = arith.addf %a, %a : f32
+        tile.yield %s : f32
+      }
+      tile.store %d, %x[%i, %c0] sizes [1, 16] : !tile.tile<1x16xf32>, !tile.view<?x16xf32>
+      tile.return
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       StrAttr:$family, DictionaryAttr:$schedule,
+                       OptionalAttr<I64Attr>:$shared_bytes,
+                       OptionalAttr<StrAttr>:$plain_sibling,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region AnyRegion:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type,
+                                 "::llvm::StringRef":$family,
+                                 "::mlir::DictionaryAttr":$schedule)>];
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Tile_ReturnOp : Tile_Op<"return", [Terminator, Pure, HasParent<"KernelOp">]> {
+  let summary = "end of a kernel";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_BlockIdOp : Tile_Op<"block_id", [Pure]> {
+  let summary = "this work item's index on a grid axis";
+  let arguments = (ins Tile_AxisAttr:$axis);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$axis attr-dict";
+}
+
+//===- Memory ---------------------------------------------------------------------------------===//
+
+def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "an on-chip buffer that lives as long as the work item";
+  let description = [{ `offset` (bytes in the work item's shared memory) is set by `tile-assign-shared`. }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Tile_ViewType:$view);
+  let assemblyFormat = "attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReinterpretOp : Tile_Op<"reinterpret", [Pure]> {
+  let summary = "a typed view at a byte offset of an untyped array";
+  let description = [{
+    For pages of a cache: the offset is a 64-bit byte count, `page · page_stride + slot offset`.
+  }];
+  let arguments = (ins Tile_ViewType:$source, Index:$byteOffset);
+  let results = (outs Tile_ViewType:$view);
+  let assemblyFormat = "$source `[` $byteOffset `]` attr-dict `:` type($source) `->` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadOp : Tile_Op<"load"> {
+  let summary = "memory to registers";
+  let description = [{
+    Reads the box of `sizes` at `indices`; its elements, row-major, are the elements of the tile,
+    row-major. The box is a run of equal chunks: contiguous elements, repeated along one dimension.
+  }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices,
+                       DenseI64ArrayAttr:$sizes);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `sizes` $sizes attr-dict `:` type($view) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreOp : Tile_Op<"store"> {
+  let summary = "registers to memory";
+  let description = [{
+    The inverse of `tile.load`. With `rows limit`, chunk r of the box is written only if its index in the
+    view's first dimension is below the limit: the tail of a ragged batch.
+  }];
+  let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
+                       Variadic<Index>:$indices, Optional<Index>:$limit,
+                       DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` `sizes` $sizes (`limit` $limit^)? attr-dict
+    `:` type($value) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_LoadScalarOp : Tile_Op<"load_scalar"> {
+  let summary = "one element";
+  let description = [{ i8 elements are unsigned bytes; an `index` result widens an i32 element. }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices);
+  let results = (outs Tile_Scalar:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreScalarOp : Tile_Op<"store_scalar"> {
+  let summary = "one element";
+  let description = [{ An `index` value is narrowed to an i32 element. }];
+  let arguments = (ins Tile_Scalar:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
+                       Variadic<Index>:$indices);
+  let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_CopyOp : Tile_Op<"copy"> {
+  let summary = "starts to bring a run of memory near";
+  let description = [{
+    Asynchronous and without a result: where the target has no copy engine it is a prefetch into the
+    cache. `bytes` is the length from the addressed element.
+  }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead, MemWrite]>:$view, Variadic<Index>:$indices,
+                       I64Attr:$bytes);
+  let assemblyFormat = "$view `[` $indices `]` `bytes` $bytes attr-dict `:` type($view)";
+}
+
+def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all threads of the work item have reached this point";
+  let assemblyFormat = "attr-dict";
+}
+
+//===- Pipelines ------------------------------------------------------------------------------===//
+
+def Tile_RingOp : Tile_Op<"ring", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "allocates a ring";
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Tile_RingType:$ring);
+  let assemblyFormat = "attr-dict `:` type($ring)";
+}
+
+class Tile_RingStageOp<string mnemonic> : Tile_Op<mnemonic> {
+  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring);
+  let results = (outs Tile_ViewType:$stage);
+  let assemblyFormat = "$ring attr-dict `:` type($ring) `->` type($stage)";
+  let hasVerifier = 1;
+}
+class Tile_RingSignalOp<string mnemonic> : Tile_Op<mnemonic> {
+  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring);
+  let assemblyFormat = "$ring attr-dict `:` type($ring)";
+}
+def Tile_AcquireOp : Tile_RingStageOp<"acquire"> { let summary = "producer: the next free stage"; }
+def Tile_CommitOp : Tile_RingSignalOp<"commit"> { let summary = "producer: the stage is filled"; }
+def Tile_WaitOp : Tile_RingStageOp<"wait"> { let summary = "consumer: the next filled stage"; }
+def Tile_ReleaseOp : Tile_RingSignalOp<"release"> { let summary = "consumer: the stage may be reused"; }
+
+def Tile_PipelineOp : Tile_Op<"pipeline", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "a loop whose iterations pass through roles";
+  let description = [{
+    Every role runs for every value of the induction variable, in order; a producer may run ahead of its
+    consumer by the ring's stages. Where roles are stages of one thread, iteration i runs all roles
+    before iteration i+1.
+
+    Constraint T-P1: each ring is filled (acquire, commit) by one role and drained (wait, release) by
+    one later role. T-P2: each of the four stands once per role, in that order, not inside a loop.
+  }];
+  let arguments = (ins Index:$lower, Index:$upper, Index:$step);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$lower, "::mlir::Value":$upper,
+                                 "::mlir::Value":$step)>];
+  let skipDefaultBuilders = 1;
+}
+
+def Tile_RoleOp : Tile_Op<"role", [SingleBlock, NoTerminator, HasParent<"PipelineOp">,
+                                   RecursiveMemoryEffects]> {
+  let summary = "what one group of threads does in a pipeline";
+  let description = [{ `warps` and `registers` (per thread) are budgets for targets that have them. }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$registers);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name (`warps` `=` $warps^)? (`registers` `=` $registers^)? attr-dict-with-keyword $body
+  }];
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+}
+
+//===- Register tiles -------------------------------------------------------------------------===//
+
+def Tile_FillOp : Tile_Op<"fill", [Pure]> {
+  let summary = "a tile of one value";
+  let arguments = (ins Tile_Scalar:$value);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Terminator, Pure, ReturnLike, HasParent<"MapOp">]> {
+  let summary = "the value of a scalar region";
+  let arguments = (ins Tile_Scalar:$value);
+  let assemblyFormat = "attr-dict $value `:` type($value)";
+}
+
+def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "a scalar region over the elements of tiles";
+  let description = [{
+    Prologues and epilogues are inlined here. The region sees one element of each operand; an operand
+    with one row or one column is broadcast. Values from outside may be used as scalars.
+  }];
+  let arguments = (ins Variadic<Tile_TileType>:$inputs);
+  let results = (outs Tile_TileType:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`(` $inputs^ `:` type($inputs) `)`)? `->` type($result) $body attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
+  let summary = "sum or maximum along the columns";
+  let description = [{
+    The order is fixed by the shapes alone: first the vectors of a row in order, lane by lane, then the
+    lanes as a binary tree (lane i with lane i + n/2).
+  }];
+  let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_TileType:$input);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ExtractOp : Tile_Op<"extract", [Pure]> {
+  let summary = "one element of a tile, at constant coordinates";
+  let arguments = (ins Tile_TileType:$input, I64Attr:$row, I64Attr:$col);
+  let results = (outs Tile_Scalar:$result);
+  let assemblyFormat = "$input `[` $row `,` $col `]` attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
+  let summary = "the same elements, row-major, as another tile";
+  let arguments = (ins Tile_TileType:$input);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
+  let summary = "a box of a tile, at constant coordinates";
+  let arguments = (ins Tile_TileType:$input, I64Attr:$row, I64Attr:$col);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$input `[` $row `,` $col `]` attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===- Arithmetic that a target has atoms for -------------------------------------------------===//
+
+def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
+  let summary = "accumulates a product of two tiles";
+  let description = [{
+    `acc[m,n] += Σ_k a[m,k] · b[k,n]`, k ascending, one rounding per step (fused multiply-add).
+    `side` says which operand lies along the lanes. With `b` (the default) the tiles are a [M,K],
+    b [K,N], acc [M,N]; with `a` all three are kept transposed: a [K,M], b [N,K], acc [N,M].
+    `atom` is set by `tile-select-atoms`.
+  }];
+  let arguments = (ins Tile_TileType:$a, Tile_TileType:$b, Tile_TileType:$acc,
+                       DefaultValuedAttr<Tile_SideAttr, "::m3c::tile::Side::B">:$side,
+                       OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_FmaOp : Tile_Op<"fma", [Pure]> {
+  let summary = "element-wise fused multiply-add with broadcast of single rows and columns";
+  let arguments = (ins Tile_TileType:$a, Tile_TileType:$b, Tile_TileType:$acc,
+                       OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DequantWordsOp : Tile_Op<"dequant_words", [Pure]> {
+  let summary = "one k of a tile of packed words";
+  let description = [{
+    Each 32-bit word holds 32/bits consecutive k of one output; `part` picks one. Without a scale the
+    plain value of the format; with it the product, exact in FP32 (E2M1 × E4M3 has at most 6
+    significant bits, E4M3 × power of two at most 4).
+  }];
+  let arguments = (ins Tile_TileType:$words, Index:$part, Optional<Tile_TileType>:$scale,
+                       Tile_FormatAttr:$format, OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $words `[` $part `]` (`scale` $scale^ `:` type($scale))? `format` $format attr-dict
+    `:` type($words) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DecodeOp : Tile_Op<"decode", [Pure]> {
+  let summary = "consecutive stored codes to FP32";
+  let description = [{ BF16 from i16, E4M3 and E8M0 from i8, elementwise. }];
+  let arguments = (ins Tile_TileType:$codes, Tile_FormatAttr:$format, OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$codes `format` $format attr-dict `:` type($codes) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_DequantGroupOp : Tile_Op<"dequant_group", [Pure]> {
+  let summary = "one NVFP4 cache group: 16 packed codes and their scale byte to FP32";
+  let description = [{
+    With `e4m3_grid` the product code × scale is rounded again to E4M3 (nearest even, saturating), the
+    grid that the model was trained on (model.md §5.3); without it the product is exact.
+    `codes` are 8 bytes, even dimension in the low nibble.
+  }];
+  let arguments = (ins Tile_TileType:$codes, I8:$scale, UnitAttr:$e4m3_grid,
+                       OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $codes `,` $scale (`e4m3_grid` $e4m3_grid^)? attr-dict `:` type($codes) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_EncodeOp : Tile_Op<"encode", [Pure]> {
+  let summary = "FP32 to stored codes, elementwise, nearest even, E4M3 saturating";
+  let arguments = (ins Tile_TileType:$input, Tile_FormatAttr:$format, OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$input `format` $format attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_QuantGroupOp : Tile_Op<"quant_group", [Pure]> {
+  let summary = "16 FP32 values to one NVFP4 cache group (model.md §5.2)";
+  let arguments = (ins Tile_TileType:$input, OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$codes, I8:$scale);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($codes)";
+  let hasVerifier = 1;
+}
+
+def Tile_RoundOp : Tile_Op<"round", [Pure]> {
+  let summary = "rounds an FP32 scalar to a narrower format and back";
+  let description = [{ For scalar regions: BF16 nearest even, E4M3 nearest even saturating. }];
+  let arguments = (ins F32:$input, Tile_FormatAttr:$format);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$input `to` $format attr-dict";
+}
+
+#endif
