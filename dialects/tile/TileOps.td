@@ -107,7 +107,7 @@ def Tile_LoadOp : Tile_Op<"load"> {
   let hasVerifier = 1;
 }
 
-def Tile_StoreOp : Tile_Op<"store"> {
+def Tile_StoreOp : Tile_Op<"store", [AttrSizedOperandSegments]> {
   let summary = "registers to memory";
   let description = [{
     The inverse of `tile.load`. With `rows limit`, chunk r of the box is written only if its index in the

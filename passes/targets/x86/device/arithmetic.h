@@ -1,0 +1,138 @@
+// Arithmetic on register tiles: fill, map, reductions, products.
+#pragma once
+
+#include "scalar.h"
+
+template <class T, int R, int C> M3_INLINE Tile<T, R, C> fill(T value) {
+  Tile<T, R, C> t;
+  M3_UNROLL for (int r = 0; r < R; ++r)
+    M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[r][c] = splat<T, t.W>(value);
+  return t;
+}
+
+/// Vector c of row r, single rows and columns repeated.
+template <int W, class T, int R, int C>
+M3_INLINE Vec<T, W> broadcastAt(const Tile<T, R, C> &t, int r, int c) {
+  const int row = R == 1 ? 0 : r;
+  if constexpr (C == 1)
+    return splat<T, W>(t.v[row][0]);
+  else
+    return t.v[row][c];
+}
+
+/// A scalar region over every vector of the result.
+template <class T, int R, int C, class F, class... Tiles>
+M3_INLINE Tile<T, R, C> map(F function, const Tiles &...tiles) {
+  Tile<T, R, C> t;
+  M3_UNROLL for (int r = 0; r < R; ++r)
+    M3_UNROLL for (int c = 0; c < t.vectors; ++c)
+      t.v[r][c] = (Vec<T, t.W>)function(broadcastAt<t.W>(tiles, r, c)...);
+  return t;
+}
+
+/// Lanes as a binary tree: lane i with lane i + n/2.
+template <class T, int n> M3_INLINE T foldAdd(Vec<T, n> v) {
+  if constexpr (n == 2)
+    return v[0] + v[1];
+  else
+    return foldAdd<T, n / 2>(v.lo + v.hi);
+}
+template <class T, int n> M3_INLINE T foldMax(Vec<T, n> v) {
+  if constexpr (n == 2)
+    return maximum(v[0], v[1]);
+  else
+    return foldMax<T, n / 2>(maximum(v.lo, v.hi));
+}
+
+template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceAdd(const Tile<T, R, C> &in) {
+  Tile<T, R, 1> out;
+  M3_UNROLL for (int r = 0; r < R; ++r) {
+    auto sum = in.v[r][0];
+    M3_UNROLL for (int c = 1; c < in.vectors; ++c) sum += in.v[r][c];
+    if constexpr (Tile<T, R, C>::W == 1)
+      out.v[r][0] = sum;
+    else
+      out.v[r][0] = foldAdd<T, Tile<T, R, C>::W>(sum);
+  }
+  return out;
+}
+
+template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceMax(const Tile<T, R, C> &in) {
+  Tile<T, R, 1> out;
+  M3_UNROLL for (int r = 0; r < R; ++r) {
+    auto best = in.v[r][0];
+    M3_UNROLL for (int c = 1; c < in.vectors; ++c) best = maximum(best, in.v[r][c]);
+    if constexpr (Tile<T, R, C>::W == 1)
+      out.v[r][0] = best;
+    else
+      out.v[r][0] = foldMax<T, Tile<T, R, C>::W>(best);
+  }
+  return out;
+}
+
+template <int Row, int Col, class T, int R, int C>
+M3_INLINE T extract(const Tile<T, R, C> &t) {
+  return element(t, Row * C + Col);
+}
+
+template <class T, int R2, int C2, int R, int C>
+M3_INLINE Tile<T, R2, C2> reshape(const Tile<T, R, C> &in) {
+  Tile<T, R2, C2> out;
+  if constexpr (Tile<T, R, C>::W == Tile<T, R2, C2>::W) {
+    M3_UNROLL for (int i = 0; i < R * in.vectors; ++i)
+      out.v[i / out.vectors][i % out.vectors] = in.v[i / in.vectors][i % in.vectors];
+  } else {
+    M3_UNROLL for (int i = 0; i < R * C; ++i) setElement(out, i, element(in, i));
+  }
+  return out;
+}
+
+template <int R2, int C2, int Row, int Col, class T, int R, int C>
+M3_INLINE Tile<T, R2, C2> slice(const Tile<T, R, C> &in) {
+  using Out = Tile<T, R2, C2>;
+  Out out;
+  M3_UNROLL for (int r = 0; r < R2; ++r) {
+    if constexpr (Out::W == Tile<T, R, C>::W && Col % Out::W == 0) {
+      M3_UNROLL for (int c = 0; c < Out::vectors; ++c)
+        out.v[r][c] = in.v[Row + r][Col / Out::W + c];
+    } else {
+      M3_UNROLL for (int c = 0; c < C2; ++c)
+        setElement(out, r * C2 + c, element(in, (Row + r) * C + Col + c));
+    }
+  }
+  return out;
+}
+
+/// acc[m,n] += Σ_k a[m,k] b[k,n], lanes along n.
+template <int M, int K, int N>
+M3_INLINE Tile<f32, M, N> mma(const Tile<f32, M, K> &a, const Tile<f32, K, N> &b,
+                              Tile<f32, M, N> acc) {
+  M3_UNROLL for (int k = 0; k < K; ++k)
+    M3_UNROLL for (int m = 0; m < M; ++m)
+      M3_UNROLL for (int n = 0; n < acc.vectors; ++n)
+        acc.v[m][n] = __builtin_elementwise_fma(splat<f32, acc.W>(element(a, m * K + k)),
+                                                b.v[k][n], acc.v[m][n]);
+  return acc;
+}
+
+/// The same product kept transposed: a [K,M], b [N,K], acc [N,M], lanes along m.
+template <int M, int K, int N>
+M3_INLINE Tile<f32, N, M> mmaLanesA(const Tile<f32, K, M> &a, const Tile<f32, N, K> &b,
+                                    Tile<f32, N, M> acc) {
+  M3_UNROLL for (int k = 0; k < K; ++k)
+    M3_UNROLL for (int n = 0; n < N; ++n)
+      M3_UNROLL for (int m = 0; m < acc.vectors; ++m)
+        acc.v[n][m] = __builtin_elementwise_fma(splat<f32, acc.W>(element(b, n * K + k)),
+                                                a.v[k][m], acc.v[n][m]);
+  return acc;
+}
+
+/// Element-wise a·b + acc, single rows and columns of a and b repeated.
+template <class A, class B, int R, int C>
+M3_INLINE Tile<f32, R, C> fma(const A &a, const B &b, Tile<f32, R, C> acc) {
+  M3_UNROLL for (int r = 0; r < R; ++r)
+    M3_UNROLL for (int c = 0; c < acc.vectors; ++c)
+      acc.v[r][c] = __builtin_elementwise_fma(broadcastAt<acc.W>(a, r, c),
+                                              broadcastAt<acc.W>(b, r, c), acc.v[r][c]);
+  return acc;
+}

@@ -1,0 +1,225 @@
+// Storage formats: packed weight words, cache groups, plain codes (model.md §5 and §7).
+#pragma once
+
+#include "arithmetic.h"
+
+//===- Weight words ---------------------------------------------------------------------------===//
+// A 32-bit lane holds 32/bits consecutive k of one output, the first in its lowest bits.
+
+template <class F, int C> M3_INLINE Tile<f32, 1, C> eachWord(const Tile<i32, 1, C> &words, F f) {
+  Tile<f32, 1, C> t;
+  M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[0][c] = f(words.v[0][c], c);
+  return t;
+}
+
+template <int C> M3_INLINE Tile<f32, 1, C> words_f32(const Tile<i32, 1, C> &words, i64) {
+  return eachWord(words, [](auto w, int) { return bitsAs<Vec<f32, Tile<f32, 1, C>::W>>(w); });
+}
+
+template <int C> M3_INLINE Tile<f32, 1, C> words_bf16(const Tile<i32, 1, C> &words, i64 part) {
+  return eachWord(words, [=](auto w, int) {
+    return bitsAs<Vec<f32, Tile<f32, 1, C>::W>>((w << (16 - 16 * (i32)part)) & (i32)0xffff0000);
+  });
+}
+
+/// E4M3 bits moved to the place of FP32 exponent and mantissa are the value times 2^-120, subnormals
+/// included; the factor rides on the scale (block scales are below 2^8, checked when weights are read).
+template <int C>
+M3_INLINE Tile<f32, 1, C> words_e4m3(const Tile<i32, 1, C> &words, i64 part,
+                                     const Tile<f32, 1, C> &scale) {
+  return eachWord(words, [&](auto w, int c) {
+    auto bits = ((w << (24 - 8 * (i32)part)) >> 4) & (i32)0x87f00000;
+    return bitsAs<Vec<f32, Tile<f32, 1, C>::W>>(bits) * (scale.v[0][c] * 0x1p120f);
+  });
+}
+
+#ifdef __AVX512F__
+M3_INLINE Vec<f32, 16> e2m1Lanes(Vec<i32, 16> codes) {
+  const Vec<f32, 16> table = {0, .5f, 1, 1.5f, 2, 3, 4, 6, 0, -.5f, -1, -1.5f, -2, -3, -4, -6};
+  return __builtin_ia32_permvarsf512(table, codes); // the low 4 bits of each lane count
+}
+#endif
+M3_INLINE Vec<f32, 8> e2m1Lanes(Vec<i32, 8> codes) {
+  const Vec<f32, 8> table = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
+  Vec<f32, 8> size = __builtin_ia32_permvarsf256(table, codes); // the low 3 bits of each lane count
+  return bitsAs<Vec<f32, 8>>(bitsAs<Vec<i32, 8>>(size) ^ ((codes << 28) & (i32)0x80000000));
+}
+
+template <int C>
+M3_INLINE Tile<f32, 1, C> words_e2m1(const Tile<i32, 1, C> &words, i64 part,
+                                     const Tile<f32, 1, C> &scale) {
+  return eachWord(words, [&](auto w, int c) {
+    using U = Vec<u32, Tile<f32, 1, C>::W>;
+    return e2m1Lanes(bitsAs<decltype(w)>(bitsAs<U>(w) >> (u32)(4 * part))) * scale.v[0][c];
+  });
+}
+
+//===- Plain codes ----------------------------------------------------------------------------===//
+
+template <class To, class From, int R, int C, class F>
+M3_INLINE Tile<To, R, C> eachElement(const Tile<From, R, C> &in, F f) {
+  Tile<To, R, C> out;
+  constexpr int n = Tile<f32, R, C>::W < Tile<From, R, C>::W ? Tile<f32, R, C>::W : Tile<From, R, C>::W;
+  static_assert(C % n == 0);
+  const From *from = (const From *)&in;
+  To *to = (To *)&out;
+  M3_UNROLL for (int i = 0; i < R * C; i += n) {
+    Vec<From, n> x;
+    __builtin_memcpy(&x, from + i, sizeof(x));
+    Vec<To, n> y = f(x);
+    __builtin_memcpy(to + i, &y, sizeof(y));
+  }
+  return out;
+}
+
+template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e4m3(const Tile<u8, R, C> &codes) {
+  return eachElement<f32>(codes, [](auto x) {
+    return decodeE4m3Lane<LaneCount<decltype(x)>::value>(convert<i32>(x));
+  });
+}
+
+/// 2^(code − 127); code 0 is 2^-127, a subnormal.
+template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e8m0(const Tile<u8, R, C> &codes) {
+  return eachElement<f32>(codes, [](auto x) {
+    constexpr int n = LaneCount<decltype(x)>::value;
+    Vec<i32, n> bits = convert<i32>(x) << 23, tiny = 0x00400000;
+    return bitsAs<Vec<f32, n>>(__builtin_elementwise_max(bits, tiny));
+  });
+}
+
+template <int R, int C> M3_INLINE Tile<f32, R, C> decode_bf16(const Tile<u16, R, C> &codes) {
+  return eachElement<f32>(codes, [](auto x) {
+    return bitsAs<Vec<f32, LaneCount<decltype(x)>::value>>(convert<i32>(x) << 16);
+  });
+}
+
+template <int R, int C> M3_INLINE Tile<f32, R, C> decode_f32(const Tile<f32, R, C> &codes) {
+  return codes;
+}
+
+template <int R, int C> M3_INLINE Tile<u8, R, C> encode_e4m3(const Tile<f32, R, C> &in) {
+  return eachElement<u8>(in, [](auto x) { return convert<u8>(encodeE4m3(x)); });
+}
+
+template <int R, int C> M3_INLINE Tile<u16, R, C> encode_bf16(const Tile<f32, R, C> &in) {
+  return eachElement<u16>(in, [](auto x) {
+    return convert<u16>(bitsAs<Vec<u32, LaneCount<decltype(x)>::value>>(round_bf16(x)) >> 16);
+  });
+}
+
+template <int R, int C> M3_INLINE Tile<f32, R, C> encode_f32(const Tile<f32, R, C> &in) {
+  return in;
+}
+
+//===- NVFP4 cache groups ---------------------------------------------------------------------===//
+
+enum class Grid { Exact, E4m3 };
+
+/// For each scale byte the eight E2M1 magnitudes times the scale, on the E4M3 grid or exact.
+struct GroupTable {
+  f32 row[256][8];
+};
+constexpr f32 e4m3Value(int code) {
+  if ((code & 0x7f) == 0x7f)
+    return notANumber;
+  int exponent = (code >> 3) & 15;
+  f32 value = exponent ? 8 + (code & 7) : code & 7;
+  for (int e = exponent ? exponent : 1; e < 10; ++e)
+    value /= 2;
+  for (int e = 10; e < exponent; ++e)
+    value *= 2;
+  return code & 0x80 ? -value : value;
+}
+constexpr f32 onE4m3Grid(f32 value) {
+  if (value == 0)
+    return value;
+  f32 size = value < 0 ? -value : value, step = 1.0f / 512;
+  if (size > 448)
+    size = 448;
+  while (size >= 16 * step)
+    step *= 2;
+  f32 quotient = size / step; // exact: step is a power of two
+  i64 whole = (i64)quotient;
+  f32 rest = quotient - (f32)whole;
+  whole += rest > 0.5f || (rest == 0.5f && (whole & 1));
+  return (value < 0 ? -1 : 1) * (f32)whole * step;
+}
+template <Grid grid> constexpr GroupTable makeGroupTable() {
+  constexpr f32 magnitudes[8] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
+  GroupTable table{};
+  for (int scale = 0; scale < 256; ++scale)
+    for (int code = 0; code < 8; ++code) {
+      if ((scale & 0x7f) == 0x7f) {
+        table.row[scale][code] = notANumber;
+        continue;
+      }
+      f32 product = magnitudes[code] * e4m3Value(scale);
+      table.row[scale][code] = grid == Grid::E4m3 ? onE4m3Grid(product) : product;
+    }
+  return table;
+}
+template <Grid grid> alignas(64) inline constexpr GroupTable groupTable = makeGroupTable<grid>();
+
+/// Nibbles of a 32-bit word as eight lanes, first nibble first.
+M3_INLINE Vec<i32, 8> nibbles(u32 word) {
+  const Vec<u32, 8> shifts = {0, 4, 8, 12, 16, 20, 24, 28};
+  return bitsAs<Vec<i32, 8>>(splat<u32, 8>(word) >> shifts);
+}
+
+/// Table lookup by code, sign by XOR.
+M3_INLINE Vec<f32, 8> lookUp(Vec<f32, 8> row, Vec<i32, 8> codes) {
+  Vec<f32, 8> size = __builtin_ia32_permvarsf256(row, codes);
+  return bitsAs<Vec<f32, 8>>(bitsAs<Vec<i32, 8>>(size) ^ ((codes << 28) & (i32)0x80000000));
+}
+
+template <Grid grid>
+M3_INLINE Tile<f32, 1, 16> dequantGroup(const Tile<u8, 1, 8> &codes, u8 scale) {
+  u64 word = bitsAs<u64>(codes.v[0][0]);
+  Vec<f32, 8> row;
+  __builtin_memcpy(&row, groupTable<grid>.row[scale], sizeof(row));
+  Tile<f32, 1, 16> out;
+#ifdef __AVX512F__
+  const Vec<u32, 16> shifts = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
+  Vec<u32, 2> halves = bitsAs<Vec<u32, 2>>(word);
+  Vec<u32, 16> both = __builtin_shufflevector(halves, halves, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  Vec<i32, 16> lanes = bitsAs<Vec<i32, 16>>(both >> shifts);
+  Vec<f32, 16> table = __builtin_shufflevector(row, row, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+  Vec<f32, 16> size = __builtin_ia32_permvarsf512(table, lanes);
+  out.v[0][0] = bitsAs<Vec<f32, 16>>(bitsAs<Vec<i32, 16>>(size) ^ ((lanes << 28) & (i32)0x80000000));
+#else
+  out.v[0][0] = lookUp(row, nibbles((u32)word));
+  out.v[0][1] = lookUp(row, nibbles((u32)(word >> 32)));
+#endif
+  return out;
+}
+
+struct Group {
+  Tile<u8, 1, 8> codes;
+  u8 scale;
+};
+
+/// Scale byte E4M3(clamp(amax/6, 1/512, 448)); codes by exact comparison of |x| with bound·scale, which
+/// is rounding to nearest even on the E2M1 grid. Never −0.
+M3_INLINE Group quantGroup(const Tile<f32, 1, 16> &in) {
+  Vec<f32, 16> x;
+  __builtin_memcpy(&x, &in, sizeof(x));
+  Vec<f32, 16> size = magnitude(x);
+  f32 amax = maximum(foldMax<f32, 16>(size), 1e-12f);
+  f32 wanted = minimum(maximum(amax / 6, 1.0f / 512), 448.0f);
+  Group group;
+  group.scale = (u8)encodeE4m3(wanted);
+  Vec<f32, 16> s = splat<f32, 16>(e4m3Value(group.scale));
+  Vec<i32, 16> code = 0; // each comparison that holds adds 1 (it yields −1)
+  code -= size > 0.25f * s;
+  code -= size >= 0.75f * s;
+  code -= size > 1.25f * s;
+  code -= size >= 1.75f * s;
+  code -= size > 2.5f * s;
+  code -= size >= 3.5f * s;
+  code -= size > 5.0f * s;
+  code |= (x < 0.0f) & (code != 0) & 8;
+  Vec<i32, 8> low = __builtin_shufflevector(code, code, 0, 2, 4, 6, 8, 10, 12, 14);
+  Vec<i32, 8> high = __builtin_shufflevector(code, code, 1, 3, 5, 7, 9, 11, 13, 15);
+  group.codes.v[0][0] = __builtin_convertvector(low | (high << 4), Vec<u8, 8>);
+  return group;
+}
