@@ -2,6 +2,7 @@
 
 #include "dialects/m3/M3.h"
 #include "dialects/plan/Plan.h"
+#include "dialects/tile/Tile.h"
 #include "passes/plan/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,7 +14,7 @@
 #include "mlir/Transforms/Passes.h"
 
 void m3c::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<m3::M3Dialect, plan::PlanDialect>();
+  registry.insert<m3::M3Dialect, plan::PlanDialect, tile::TileDialect>();
   registry
       .insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect,
               mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
