@@ -1,8 +1,8 @@
 #include "compiler/import/Import.h"
 
-#include "compiler/import/TokenizerCheck.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Hash.h"
+#include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
 
@@ -34,7 +34,10 @@ void readTokenizer(const ModelFolder &folder, ImportedModel &model) {
   }
   MappedFile file = folder.open("tokenizer.json");
   model.digests.tokenizer = hash128(file.bytes()).hex();
-  checkTokenizer(textOf(file), file.name(), model.config.vocab);
+  auto tokenizer =
+      text::Tokenizer::parse(textOf(file), file.name(), uint32_t(model.config.vocab));
+  for (const std::string &note : tokenizer.notes())
+    model.findings.notes.push_back(note);
 }
 
 /// The drafter has its own folder with its own index. Its headers are checked and counted.

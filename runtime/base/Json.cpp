@@ -58,16 +58,16 @@ public:
 
   json take() { return std::move(root); }
 
+  [[noreturn]] void fail(std::string why) const {
+    throw Error(fmt::format("{}: the {} is not acceptable JSON", file, limits.whatIsRead), file,
+                std::move(why), "fetch the file again");
+  }
+
 private:
   struct Frame {
     json value;
     std::string key;
   };
-
-  [[noreturn]] void fail(std::string why) const {
-    throw Error(fmt::format("{}: the {} is not acceptable JSON", file, limits.whatIsRead), file,
-                std::move(why), "fetch the file again");
-  }
 
   bool add(json value) {
     if (++count > limits.values)
@@ -121,6 +121,9 @@ private:
 nlohmann::json parseJson(std::string_view text, const std::string &file, JsonLimits limits,
                          size_t base) {
   StrictBuilder builder(file, limits, base);
+  // The library takes a zero byte for the end of the text and would ignore what follows.
+  if (size_t zero = text.find('\0'); zero != text.npos)
+    builder.fail(fmt::format("JSON parse error at byte {}: a zero byte", base + zero));
   json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }
