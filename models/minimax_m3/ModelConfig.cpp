@@ -119,7 +119,7 @@ int64_t rotaryDim(ConfigReader &text, ConfigReader &rope, int64_t headDim) {
 void readRope(ConfigReader &text, ModelConfig &config, Findings &findings) {
   const json *parameters = text.find({"rope_parameters", "rope_scaling"});
   if (parameters && !parameters->is_object())
-    text.fail("rope_parameters",
+    text.fail(text.find("rope_parameters") ? "rope_parameters" : "rope_scaling",
               fmt::format("found {}, an object is expected", jsonText(*parameters)));
   ConfigReader rope(parameters ? *parameters : kEmptyObject, text.file(),
                     text.name("rope_parameters."), findings);

@@ -228,7 +228,7 @@ void Mapper::packedParts(Weight &weight, const std::string &name) {
 }
 
 /// One F32 number: shape [] (ModelOpt) or [1] (compressed-tensors), either is read. The input scale
-/// is for quantised activations and may be absent.
+/// is for quantised activations and may be absent; the releases have it.
 void Mapper::scalar(Weight &weight, WeightPart::Role role, const std::string &name, bool needed) {
   Shape shape = weight.encoding == WeightEncoding::Nvfp4 ? Shape{} : Shape{1};
   if (checkpoint) {

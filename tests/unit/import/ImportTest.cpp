@@ -1,0 +1,101 @@
+#include "compiler/import/Import.h"
+
+#include "tests/unit/import/Model.h"
+
+using namespace m3c;
+using nlohmann::json;
+using test::expectError;
+using test::TempFolder;
+
+TEST(Import, ReadsTheShippedCheckpoints) {
+  ImportedModel nano = importModel(M3C_TEST_DATA "/m31-nano", {.strict = true});
+  EXPECT_TRUE(nano.findings.warnings.empty());
+  EXPECT_EQ(nano.findings.leftOut.at("drafter").tensors, 43);
+  EXPECT_EQ(nano.config.projectionEncoding, WeightEncoding::Mxfp8);
+  EXPECT_EQ(nano.digests.shards.size(), 2u);
+  EXPECT_EQ(nano.digests.tokenizer.size(), 32u);
+  for (const char *name : {"/m3-tiny", "/m3-tiny-mxfp8", "/m3-tiny-nvfp4"}) {
+    ImportedModel tiny = importModel(std::string(M3C_TEST_DATA) + name, {.strict = true});
+    EXPECT_TRUE(tiny.findings.warnings.empty()) << name << ": " << tiny.findings.warnings[0];
+    EXPECT_EQ(tiny.weights.size(), 95u);
+  }
+}
+
+TEST(Import, AFolderWithConfigAloneIsSynthetic) {
+  ImportedModel full = importModel(M3C_TEST_DATA "/m31-full", {.strict = true});
+  EXPECT_FALSE(full.checkpoint->hasTensors());
+  EXPECT_TRUE(full.digests.index.empty());
+  EXPECT_TRUE(full.digests.shards.empty());
+  EXPECT_TRUE(full.findings.warnings.empty());
+  EXPECT_EQ(full.weights.size(), 363u + 114u + 540u + 21888u);
+}
+
+TEST(Import, DigestsFollowTheInputs) {
+  TempFolder folder;
+  json config = test::smallConfig();
+  test::TensorSpecs specs = test::specsOf(config);
+  auto digests = [&] {
+    test::writeModel(folder, config, specs);
+    return importModel(folder.path()).digests;
+  };
+  ImportDigests first = digests(), again = digests();
+  EXPECT_EQ(first.all(), again.all());
+  config["text_config"]["rms_norm_eps"] = 1e-5;
+  ImportDigests otherConfig = digests();
+  EXPECT_NE(first.config, otherConfig.config);
+  EXPECT_NE(first.all(), otherConfig.all());
+  EXPECT_EQ(first.shards[0].header, otherConfig.shards[0].header);
+  specs["vision_tower.x"] = {Dtype::Bf16, {2}};
+  ImportDigests otherHeader = digests();
+  EXPECT_NE(otherConfig.shards[0].header, otherHeader.shards[0].header);
+  EXPECT_NE(otherConfig.all(), otherHeader.all());
+}
+
+TEST(Import, UnknownKeysAndTensorsAreWarnedOfOrRefused) {
+  TempFolder folder;
+  json config = test::smallConfig();
+  test::TensorSpecs specs = test::specsOf(config);
+  config["text_config"]["novelty"] = 1;
+  test::writeModel(folder, config, specs);
+  ImportedModel model = importModel(folder.path());
+  // The second warning is of the tokenizer that is not there.
+  ASSERT_EQ(model.findings.warnings.size(), 2u);
+  EXPECT_NE(model.findings.warnings[1].find("text_config.novelty"), std::string::npos);
+  expectError([&] { importModel(folder.path(), {.strict = true}); },
+              {"text_config.novelty", "--strict"});
+  specs["filler.weight"] = {Dtype::Bf16, {2}};
+  test::writeModel(folder, test::smallConfig(), specs);
+  EXPECT_EQ(importModel(folder.path()).findings.unknownTensors,
+            std::vector<std::string>{"filler.weight"});
+  expectError([&] { importModel(folder.path(), {.strict = true}); }, {"filler.weight"});
+}
+
+TEST(Import, ABrokenDrafterIsAFault) {
+  TempFolder folder;
+  json config = test::smallConfig();
+  test::writeModel(folder, config, test::specsOf(config));
+  folder.write("dspark/model.safetensors", "broken");
+  expectError([&] { importModel(folder.path()); }, {"dspark/model.safetensors", "6 bytes"});
+}
+
+TEST(Import, ReadsNoTensor) {
+  // A checkpoint whose data are a hole in the file of 64 GiB: reading them would take long and the
+  // file's pages would count as memory.
+  TempFolder folder;
+  json config = test::smallConfig();
+  test::TensorSpecs specs = test::specsOf(config);
+  test::writeModel(folder, config, specs);
+  specs.clear();
+  uint64_t bytes = uint64_t(64) << 30;
+  std::string header = R"({"vision_tower.big":{"dtype":"U8","shape":[)" + std::to_string(bytes) +
+                       R"(],"data_offsets":[0,)" + std::to_string(bytes) + "]}}";
+  uint64_t length = header.size();
+  folder.write("big.safetensors", std::string(reinterpret_cast<const char *>(&length), 8) + header);
+  std::filesystem::resize_file(folder.path("big.safetensors"), 8 + length + bytes);
+  json map = {{"vision_tower.big", "big.safetensors"}};
+  for (const auto &[name, spec] : test::specsOf(config))
+    map[name] = "model.safetensors";
+  folder.write("model.safetensors.index.json", json{{"weight_map", map}}.dump());
+  ImportedModel model = importModel(folder.path());
+  EXPECT_EQ(model.findings.leftOut.at("vision").bytes, bytes);
+}
