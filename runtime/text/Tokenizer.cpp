@@ -6,7 +6,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
-#include "runtime/base/MappedFile.h"
+#include "runtime/text/FolderFile.h"
 #include "runtime/text/TokenizerFile.h"
 #include "runtime/text/Utf8.h"
 
@@ -112,12 +112,9 @@ private:
 
 } // namespace
 
-Tokenizer Tokenizer::load(const std::filesystem::path &folder, uint32_t vocabSize) {
-  std::filesystem::path path = folder / "tokenizer.json";
-  MappedFile mapped = MappedFile::open(path);
-  std::string json(mapped.size(), '\0');
-  mapped.read(0, std::as_writable_bytes(std::span(json)));
-  return parse(json, path.string(), vocabSize);
+Tokenizer Tokenizer::load(const ModelFolder &folder, uint32_t vocabSize) {
+  constexpr const char *name = "tokenizer.json";
+  return parse(readFolderText(folder, name), folder.pathOf(name), vocabSize);
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, const std::string &name, uint32_t vocabSize) {
@@ -129,17 +126,47 @@ Tokenizer Tokenizer::parse(std::string_view json, const std::string &name, uint3
   return tokenizer;
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, ParseAdded mode) const {
+void Tokenizer::checkText(std::string_view text) const {
   if (text.size() > mostTextBytes)
     throw Error("cannot encode the text", "",
                 fmt::format("it has {} bytes, at most {} are taken", text.size(), mostTextBytes));
   if (auto bad = firstInvalidUtf8(text))
     throw Error("cannot encode the text", fmt::format("byte {}", *bad),
                 "the text is not UTF-8 there", "convert the text to UTF-8");
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, ParseAdded mode) const {
+  checkText(text);
+  return encodeParts(file->added.split(text, mode));
+}
+
+std::vector<int32_t> Tokenizer::encode(std::span<const Segment> segments) const {
+  std::string text;
+  for (const Segment &segment : segments)
+    text += segment.text;
+  checkText(text);
+  std::vector<AddedTokens::Part> parts;
+  size_t at = 0;
+  for (const Segment &segment : segments) {
+    auto mode = segment.isTemplate ? ParseAdded::All : ParseAdded::None;
+    std::string_view here = std::string_view(text).substr(at, segment.text.size());
+    at += here.size();
+    // Each part is a view into `text`, so neighbours without a token join into one.
+    for (const AddedTokens::Part &part : file->added.split(here, mode)) {
+      if (part.id < 0 && !parts.empty() && parts.back().id < 0)
+        parts.back().text = {parts.back().text.data(), parts.back().text.size() + part.text.size()};
+      else
+        parts.push_back(part);
+    }
+  }
+  return encodeParts(parts);
+}
+
+std::vector<int32_t> Tokenizer::encodeParts(std::span<const AddedTokens::Part> parts) const {
   std::vector<int32_t> ids;
   Splitter splitter(file->steps);
   Bpe::Encoder encoder(file->bpe);
-  for (const AddedTokens::Part &part : file->added.split(text, mode)) {
+  for (const AddedTokens::Part &part : parts) {
     if (part.id >= 0) {
       ids.push_back(part.id);
       continue;
@@ -182,11 +209,13 @@ std::optional<int32_t> Tokenizer::idOf(std::string_view token) const {
   return found == file->ids.end() ? std::nullopt : std::optional(found->second);
 }
 
-int32_t Tokenizer::requireId(std::string_view token, std::string_view purpose) const {
-  if (auto id = idOf(token))
-    return *id;
+int32_t Tokenizer::requireAddedToken(std::string_view token, std::string_view purpose) const {
+  for (const AddedToken &added : file->added.all())
+    if (added.content == token)
+      return added.id;
   throw Error("the tokenizer lacks a token", name,
-              fmt::format("\"{}\" is needed for {}", token, purpose),
+              fmt::format("\"{}\", needed for {}, is not among its added_tokens", printable(token),
+                          purpose),
               "use the tokenizer that belongs to the checkpoint");
 }
 

@@ -1,6 +1,6 @@
 // Text to token ids and back, by a checkpoint's tokenizer.json.
 //
-//   Tokenizer tokenizer = Tokenizer::load(folder, vocabSize);
+//   Tokenizer tokenizer = Tokenizer::load(ModelFolder(path), vocabSize);
 //   std::vector<int32_t> ids = tokenizer.encode("Hello", ParseAdded::None);
 //   std::string text = tokenizer.decode(ids, true);
 //
@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,17 +18,27 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/Checkpoint.h"
 #include "runtime/text/AddedTokens.h"
 
 namespace m3c::text {
 
 struct TokenizerFile;
 
+/// A part of a prompt: text of the template, which may name control tokens, or text of a user,
+/// which may not.
+struct Segment {
+  std::string text;
+  bool isTemplate;
+
+  bool operator==(const Segment &) const = default;
+};
+
 class Tokenizer {
 public:
-  /// Reads `folder`/tokenizer.json. Ids must be below `vocabSize`, the model's (0: not checked).
+  /// Reads tokenizer.json of `folder`. Ids must be below `vocabSize`, the model's (0: not checked).
   /// Throws Error naming the file, the key and the byte.
-  static Tokenizer load(const std::filesystem::path &folder, uint32_t vocabSize);
+  static Tokenizer load(const ModelFolder &folder, uint32_t vocabSize);
 
   /// The same from memory; `name` stands for the file in errors.
   static Tokenizer parse(std::string_view json, const std::string &name, uint32_t vocabSize);
@@ -37,6 +46,11 @@ public:
   /// Throws Error, with the byte offset, on text that is not UTF-8, has a byte that the vocabulary
   /// cannot write, or has more than 1 GiB; also when a split pattern backtracks without bound.
   std::vector<int32_t> encode(std::string_view text, ParseAdded mode) const;
+
+  /// Encodes a text made of parts. Added tokens are recognised in template parts only, each within
+  /// one part, but words may run from one part into the next: the ids are those of the joined text,
+  /// except where a part of a user spells an added token.
+  std::vector<int32_t> encode(std::span<const Segment> segments) const;
 
   /// The text of `ids`; bytes that are not UTF-8 become U+FFFD. `skipSpecial` leaves out special
   /// tokens. An id within the model's vocabulary that no token has (padding rows) is empty text;
@@ -51,8 +65,9 @@ public:
   /// The id of an added token or vocabulary entry, as tokenizer.json writes it.
   std::optional<int32_t> idOf(std::string_view token) const;
 
-  /// The same; throws Error saying that the tokenizer lacks `token`, needed for `purpose`.
-  int32_t requireId(std::string_view token, std::string_view purpose) const;
+  /// The id of an added token. Throws Error saying that the tokenizer lacks `token`, needed for
+  /// `purpose`.
+  int32_t requireAddedToken(std::string_view token, std::string_view purpose) const;
 
   /// Ids are 0 to size()−1: the model's vocab_size if that was given, else the highest id plus one.
   uint32_t size() const { return idCount; }
@@ -63,6 +78,9 @@ public:
   const std::vector<std::string> &notes() const;
 
 private:
+  void checkText(std::string_view text) const;
+  std::vector<int32_t> encodeParts(std::span<const AddedTokens::Part> parts) const;
+
   std::shared_ptr<const TokenizerFile> file;
   std::string name;
   uint32_t idCount = 0;
