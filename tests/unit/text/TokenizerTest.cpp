@@ -201,11 +201,11 @@ TEST(TokenizerFile, DamagedTextNamesTheByte) {
       EXPECT_NE(std::string(error.what()).find(byte), std::string::npos) << error.what();
     }
   };
-  expectByte(text.substr(0, text.size() / 2), "byte " + std::to_string(text.size() / 2 + 1));
+  expectByte(text.substr(0, text.size() / 2), "byte " + std::to_string(text.size() / 2));
   size_t merges = text.find("\"merges\"");
   std::string broken = text;
-  broken[merges + 1] = '\xFF'; // messages count bytes from 1
-  expectByte(broken, "byte " + std::to_string(merges + 2));
+  broken[merges + 1] = '\xFF';
+  expectByte(broken, "byte " + std::to_string(merges + 1));
   expectByte("{\"model\": 1, \"model\": 2}", "model");
 }
 
