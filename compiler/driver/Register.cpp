@@ -14,7 +14,7 @@
 #include "mlir/Transforms/Passes.h"
 
 void m3c::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<m3::M3Dialect, plan::PlanDialect, tile::TileDialect>();
+  registry.insert<m3::M3Dialect, planir::PlanDialect, tile::TileDialect>();
   registry
       .insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect,
               mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();

@@ -19,7 +19,7 @@
 #define GET_TYPEDEF_CLASSES
 #include "dialects/plan/PlanTypes.h.inc"
 
-namespace m3c::plan {
+namespace m3c::planir {
 
 /// One dimension of a launch's grid: `count` items, or one item per `blocksPerItem` blocks of the
 /// longest sequence where that is positive.
@@ -28,12 +28,12 @@ struct GridDim {
   int64_t blocksPerItem = 0;
 };
 
-} // namespace m3c::plan
+} // namespace m3c::planir
 
 #define GET_OP_CLASSES
 #include "dialects/plan/PlanOps.h.inc"
 
-namespace m3c::plan {
+namespace m3c::planir {
 
 /// The part of the arena that a buffer takes: bytes [begin + blocks·beginScale,
 /// end + blocks·endScale) in a bucket of fixed rows.
@@ -47,4 +47,4 @@ ArenaRange arenaRange(BufferOp buffer, int64_t rows);
 /// True if the ranges share a byte for some count of blocks of at least 1.
 bool overlapsForSomeBlocks(const ArenaRange &a, const ArenaRange &b);
 
-} // namespace m3c::plan
+} // namespace m3c::planir

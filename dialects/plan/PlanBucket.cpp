@@ -4,9 +4,9 @@
 #include <limits>
 
 using namespace mlir;
-using namespace m3c::plan;
+using namespace m3c::planir;
 
-namespace m3c::plan {
+namespace m3c::planir {
 
 ArenaRange arenaRange(BufferOp buffer, int64_t rows) {
   int64_t offset = *buffer.getOffset(), scale = *buffer.getBlocksScale();
@@ -35,7 +35,7 @@ bool overlapsForSomeBlocks(const ArenaRange &a, const ArenaRange &b) {
   return low <= high;
 }
 
-} // namespace m3c::plan
+} // namespace m3c::planir
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include "dialects/plan/Plan.h"
 
 using namespace mlir;
-using namespace m3c::plan;
+using namespace m3c::planir;
 
 #include "dialects/plan/PlanDialect.cpp.inc"
 #include "dialects/plan/PlanEnums.cpp.inc"

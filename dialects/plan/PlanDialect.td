@@ -1,4 +1,5 @@
-// The `plan` dialect: the host program of one model step. Attributes and types.
+// The `plan` dialect: the host program of one model step. Attributes and types. Its C++ namespace is
+// m3c::planir, because m3c::plan holds the plan file's own types.
 #ifndef M3C_DIALECTS_PLAN_DIALECT_TD
 #define M3C_DIALECTS_PLAN_DIALECT_TD
 
@@ -8,7 +9,7 @@ include "mlir/IR/OpBase.td"
 
 def Plan_Dialect : Dialect {
   let name = "plan";
-  let cppNamespace = "::m3c::plan";
+  let cppNamespace = "::m3c::planir";
   let summary = "What the host does for one step: buffers of one arena, launches, taps, shape buckets";
   let description = [{
     A module in this dialect is the plan file in text: weight buffers with the recipes that fill
@@ -38,7 +39,7 @@ def Plan_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer attr
 
 class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
-  let cppNamespace = "::m3c::plan";
+  let cppNamespace = "::m3c::planir";
   let genSpecializedAttr = 0;
 }
 class Plan_EnumAttr<EnumAttrInfo info, string mnemonic> : EnumAttr<Plan_Dialect, info, mnemonic> {

@@ -2,8 +2,10 @@
 // in the description of the op.
 #include "dialects/plan/Plan.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 using namespace mlir;
-using namespace m3c::plan;
+using namespace m3c::planir;
 
 // Rows of a weight matrix that one panel holds.
 static constexpr int64_t panelRows = 16;

@@ -234,7 +234,7 @@ def Plan_LaunchOp : Plan_Op<"launch", [
     makes: `r`, `w` (all that later readers need is written) or `rw`. A grid dimension is a count or
     `blocks(n)`: one item per n blocks of the longest sequence, rounded up.
 
-    * `kernel-exists`: the symbol exists; where it states its parameter count, the arguments match.
+    * `kernel-exists`: the symbol is a plan.kernel or a function-like kernel with as many parameters.
     * `access-per-argument`: one access per argument; a 64-bit integer is `r`.
     * `grid-positive`: counts are at least 1.
 

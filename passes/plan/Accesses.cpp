@@ -4,7 +4,7 @@ using namespace mlir;
 
 namespace m3c {
 
-bool isAction(Operation &op) { return isa<plan::LaunchOp, plan::TapOp, plan::OutputOp>(op); }
+bool isAction(Operation &op) { return isa<planir::LaunchOp, planir::TapOp, planir::OutputOp>(op); }
 
 static void addUse(SmallVector<ResourceUse> &uses, Value resource, bool reads, bool writes) {
   for (ResourceUse &use : uses)
@@ -18,11 +18,11 @@ static void addUse(SmallVector<ResourceUse> &uses, Value resource, bool reads, b
 
 SmallVector<ResourceUse> resourceUses(Operation &action) {
   SmallVector<ResourceUse> uses;
-  if (auto launch = dyn_cast<plan::LaunchOp>(action)) {
+  if (auto launch = dyn_cast<planir::LaunchOp>(action)) {
     for (auto [i, argument] : llvm::enumerate(launch.getArguments())) {
-      if (isa<plan::BufferType>(argument.getType()))
+      if (isa<planir::BufferType>(argument.getType()))
         addUse(uses, argument, launch.reads(i), launch.writes(i));
-      else if (argument.getDefiningOp<plan::PoolOp>())
+      else if (argument.getDefiningOp<planir::PoolOp>())
         addUse(uses, Value(), launch.reads(i), launch.writes(i));
     }
   } else {
@@ -32,11 +32,11 @@ SmallVector<ResourceUse> resourceUses(Operation &action) {
   return uses;
 }
 
-int64_t nominalBytes(plan::BufferOp buffer, int64_t rows) {
+int64_t nominalBytes(planir::BufferOp buffer, int64_t rows) {
   return buffer.bytesWithoutBlocks(rows) + nominalBlocks * buffer.getBlockBytes();
 }
 
-int64_t peakLiveBytes(plan::BucketOp bucket) {
+int64_t peakLiveBytes(planir::BucketOp bucket) {
   llvm::DenseMap<Value, Operation *> lastUse;
   for (Operation &op : bucket.getBody().front())
     if (isAction(op))
@@ -46,7 +46,7 @@ int64_t peakLiveBytes(plan::BucketOp bucket) {
   llvm::DenseSet<Value> live;
   int64_t bytes = 0, peak = 0;
   auto size = [&](Value value) {
-    return nominalBytes(value.getDefiningOp<plan::BufferOp>(), bucket.getRows());
+    return nominalBytes(value.getDefiningOp<planir::BufferOp>(), bucket.getRows());
   };
   for (Operation &op : bucket.getBody().front()) {
     if (!isAction(op))

@@ -23,9 +23,9 @@ bool isAction(mlir::Operation &op);
 llvm::SmallVector<ResourceUse> resourceUses(mlir::Operation &action);
 
 /// Bytes of a buffer at `nominalBlocks`.
-int64_t nominalBytes(plan::BufferOp buffer, int64_t rows);
+int64_t nominalBytes(planir::BufferOp buffer, int64_t rows);
 
 /// The most bytes of `bucket` that are live at once, at `nominalBlocks`.
-int64_t peakLiveBytes(plan::BucketOp bucket);
+int64_t peakLiveBytes(planir::BucketOp bucket);
 
 } // namespace m3c

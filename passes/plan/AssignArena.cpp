@@ -17,7 +17,7 @@ int64_t alignUp(int64_t bytes) { return llvm::divideCeil(uint64_t(bytes), alignm
 
 // A buffer with its live range in positions of actions, its size rounded up, and its place.
 struct Item {
-  plan::BufferOp buffer;
+  planir::BufferOp buffer;
   size_t order = 0; // in the text
   int64_t first = -1, last = -1;
   int64_t bytes = 0, perBlock = 0;
@@ -30,12 +30,12 @@ struct Item {
   bool below(const Item &other) const { return end() <= other.offset && endScale() <= other.scale; }
 };
 
-SmallVector<Item> collectItems(plan::BucketOp bucket) {
+SmallVector<Item> collectItems(planir::BucketOp bucket) {
   SmallVector<Item> items;
   llvm::DenseMap<Value, size_t> index;
   int64_t position = 0;
   for (Operation &op : bucket.getBody().front()) {
-    if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
+    if (auto buffer = dyn_cast<planir::BufferOp>(op)) {
       index[buffer.getResult()] = items.size();
       Item item{buffer, items.size()};
       item.bytes = alignUp(buffer.bytesWithoutBlocks(bucket.getRows()));
@@ -80,7 +80,7 @@ void place(Item &item, int64_t base, ArrayRef<const Item *> conflicts) {
 
 class PlanAssignArena final : public impl::PlanAssignArenaBase<PlanAssignArena> {
   void runOnOperation() override {
-    plan::BucketOp bucket = getOperation();
+    planir::BucketOp bucket = getOperation();
     SmallVector<Item> items = collectItems(bucket);
     llvm::erase_if(items, [](Item &item) {
       if (item.first >= 0)
@@ -111,7 +111,7 @@ class PlanAssignArena final : public impl::PlanAssignArenaBase<PlanAssignArena> 
     write(bucket, items, end, endScale);
   }
 
-  void write(plan::BucketOp bucket, ArrayRef<Item> items, int64_t end, int64_t endScale) {
+  void write(planir::BucketOp bucket, ArrayRef<Item> items, int64_t end, int64_t endScale) {
     for (Item item : items) {
       item.buffer.setOffset(item.offset);
       item.buffer.setBlocksScale(item.scale);

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def PlanScheduleLaunches : Pass<"plan-schedule-launches", "::m3c::plan::BucketOp"> {
+def PlanScheduleLaunches : Pass<"plan-schedule-launches", "::m3c::planir::BucketOp"> {
   let summary = "Orders launches by dataflow so that few arena bytes are live at once";
   let description = [{
     Derives dependencies from the accesses of launches, taps and the output, then emits launches one
@@ -20,7 +20,7 @@ def PlanScheduleLaunches : Pass<"plan-schedule-launches", "::m3c::plan::BucketOp
   ];
 }
 
-def PlanAssignArena : Pass<"plan-assign-arena", "::m3c::plan::BucketOp"> {
+def PlanAssignArena : Pass<"plan-assign-arena", "::m3c::planir::BucketOp"> {
   let summary = "Gives every buffer a place in the arena, sharing bytes between disjoint live ranges";
   let description = [{
     A buffer lives from its first write to its last read. Buffers are placed from large to small at
@@ -37,7 +37,7 @@ def PlanAssignArena : Pass<"plan-assign-arena", "::m3c::plan::BucketOp"> {
   ];
 }
 
-def PlanVerifyLiveRanges : Pass<"plan-verify-live-ranges", "::m3c::plan::BucketOp"> {
+def PlanVerifyLiveRanges : Pass<"plan-verify-live-ranges", "::m3c::planir::BucketOp"> {
   let summary = "Replays the launches and checks that no buffer is overwritten while it is needed";
   let description = [{
     Walks the launches in order and remembers which buffers hold their value. A write to a buffer

@@ -20,7 +20,7 @@ struct Node {
 
 class Scheduler {
 public:
-  explicit Scheduler(plan::BucketOp bucket) : rows(bucket.getRows()) {
+  explicit Scheduler(planir::BucketOp bucket) : rows(bucket.getRows()) {
     for (Operation &op : bucket.getBody().front())
       if (isAction(op))
         nodes.push_back({&op, resourceUses(op), {}, 0});
@@ -92,7 +92,7 @@ private:
     for (const ResourceUse &use : nodes[i].uses) {
       if (!use.resource)
         continue;
-      int64_t size = nominalBytes(use.resource.getDefiningOp<plan::BufferOp>(), rows);
+      int64_t size = nominalBytes(use.resource.getDefiningOp<planir::BufferOp>(), rows);
       if (!live.contains(use.resource))
         bytes += size;
       if (usesLeft.lookup(use.resource) == 1)
@@ -102,7 +102,7 @@ private:
   }
 
   bool before(unsigned a, unsigned b) const {
-    bool tapA = isa<plan::TapOp>(nodes[a].op), tapB = isa<plan::TapOp>(nodes[b].op);
+    bool tapA = isa<planir::TapOp>(nodes[a].op), tapB = isa<planir::TapOp>(nodes[b].op);
     if (tapA != tapB)
       return tapA;
     int64_t growthA = liveGrowth(a), growthB = liveGrowth(b);
@@ -125,7 +125,7 @@ private:
 
 class PlanScheduleLaunches final : public impl::PlanScheduleLaunchesBase<PlanScheduleLaunches> {
   void runOnOperation() override {
-    plan::BucketOp bucket = getOperation();
+    planir::BucketOp bucket = getOperation();
     peakBefore.updateMax(peakLiveBytes(bucket));
     SmallVector<Operation *> actions;
     for (Operation &op : bucket.getBody().front())
@@ -133,7 +133,7 @@ class PlanScheduleLaunches final : public impl::PlanScheduleLaunchesBase<PlanSch
         actions.push_back(&op);
     SmallVector<unsigned> order = Scheduler(bucket).run();
     for (auto [place, index] : llvm::enumerate(order)) {
-      moved += place != index && isa<plan::LaunchOp>(actions[index]);
+      moved += place != index && isa<planir::LaunchOp>(actions[index]);
       actions[index]->moveBefore(&bucket.getBody().front(), bucket.getBody().front().end());
     }
     peakAfter.updateMax(peakLiveBytes(bucket));

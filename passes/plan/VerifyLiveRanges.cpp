@@ -13,14 +13,14 @@ namespace {
 // Which buffers hold the value last written to them, and what took it away.
 class Replay {
 public:
-  explicit Replay(plan::BucketOp bucket) {
-    for (auto buffer : bucket.getBody().front().getOps<plan::BufferOp>())
+  explicit Replay(planir::BucketOp bucket) {
+    for (auto buffer : bucket.getBody().front().getOps<planir::BufferOp>())
       if (buffer.getOffset())
-        states[buffer.getResult()] = {plan::arenaRange(buffer, bucket.getRows())};
+        states[buffer.getResult()] = {planir::arenaRange(buffer, bucket.getRows())};
   }
 
   LogicalResult read(Operation &op, Value value) {
-    auto name = value.getDefiningOp<plan::BufferOp>().getName();
+    auto name = value.getDefiningOp<planir::BufferOp>().getName();
     auto found = states.find(value);
     if (found == states.end())
       return op.emitOpError("reads \"") << name << "\", which has no place in the arena";
@@ -40,7 +40,7 @@ public:
       return;
     for (auto &[other, state] : states)
       if (other != value && state.holds &&
-          plan::overlapsForSomeBlocks(state.range, found->second.range)) {
+          planir::overlapsForSomeBlocks(state.range, found->second.range)) {
         state.holds = false;
         state.overwrittenBy = &op;
       }
@@ -49,7 +49,7 @@ public:
 
 private:
   struct State {
-    plan::ArenaRange range;
+    planir::ArenaRange range;
     bool holds = false;
     Operation *overwrittenBy = nullptr;
   };
@@ -66,16 +66,16 @@ class PlanVerifyLiveRanges final : public impl::PlanVerifyLiveRangesBase<PlanVer
   }
 
   LogicalResult visit(Replay &replay, Operation &op) {
-    if (isa<plan::TapOp, plan::OutputOp>(op)) {
+    if (isa<planir::TapOp, planir::OutputOp>(op)) {
       ++reads;
       return replay.read(op, op.getOperand(0));
     }
-    auto launch = dyn_cast<plan::LaunchOp>(op);
+    auto launch = dyn_cast<planir::LaunchOp>(op);
     if (!launch)
       return success();
     SmallVector<Value> written;
     for (auto [i, argument] : llvm::enumerate(launch.getArguments())) {
-      if (!isa<plan::BufferType>(argument.getType()))
+      if (!isa<planir::BufferType>(argument.getType()))
         continue;
       if (launch.writes(i))
         written.push_back(argument);
@@ -87,7 +87,7 @@ class PlanVerifyLiveRanges final : public impl::PlanVerifyLiveRangesBase<PlanVer
       replay.write(op, value);
     // While it runs, a launch's outputs must not take the bytes of its other arguments.
     for (Value argument : launch.getArguments())
-      if (isa<plan::BufferType>(argument.getType()) && failed(replay.read(op, argument)))
+      if (isa<planir::BufferType>(argument.getType()) && failed(replay.read(op, argument)))
         return failure();
     return success();
   }

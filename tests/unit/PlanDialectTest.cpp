@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 using namespace mlir;
-using namespace m3c::plan;
+using namespace m3c::planir;
 
 namespace {
 
