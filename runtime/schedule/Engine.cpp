@@ -1,0 +1,54 @@
+#include "runtime/schedule/Engine.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/drivers/Drivers.h"
+#include "runtime/plan/List.h"
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+Engine::Engine(plan::PlanFile plan, const hal::DeviceOptions &options) : file(std::move(plan)) {
+  hal::OpenedDevice opened = hal::openDeviceFor(tables(), file.name(), options);
+  hardware = std::move(opened.device);
+  chosen = opened.target;
+  loadKernels();
+}
+
+Engine::Engine(plan::PlanFile plan, std::unique_ptr<hal::Device> device)
+    : file(std::move(plan)), hardware(std::move(device)) {
+  chosen = hal::bestTarget(tables(), hardware->info());
+  if (!chosen)
+    throw Error(fmt::format("{} has no code for this device", file.name()), file.name(),
+                fmt::format("no target suits {}", hardware->info().name));
+  loadKernels();
+}
+
+void Engine::loadKernels() {
+  for (const plan::Kernel *kernel : plan::list(tables().kernels()))
+    kernels.push_back(loadKernel(*kernel));
+}
+
+std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
+  for (const plan::CodeObject *object : plan::list(kernel.objects())) {
+    if (object->chip()->string_view() != chosen->chip()->string_view())
+      continue;
+    std::unique_ptr<hal::Module> &module = modules[object->section()];
+    if (!module) {
+      std::span<const std::byte> code = file.sectionBytes(object->section());
+      module = hardware->load(code, kernel.name()->string_view());
+      loadedCode += code.size();
+    }
+    return module->kernel(object->symbol()->str(), kernel.params(), object->shared_bytes());
+  }
+  throw Error(
+      fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),
+      file.name(), "every kernel needs a code object for every target",
+      "make the plan again with `m3c compile`");
+}
+
+void Engine::bindWeights(const WeightSource &source, const WeightProgress &progress) {
+  weights = Weights::bind(tables(), source, *hardware, hardware->info().workers, progress);
+}
+
+} // namespace m3c

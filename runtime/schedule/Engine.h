@@ -1,0 +1,49 @@
+// A plan on a device: code loaded, weights bound. Sessions share one engine; after `bindWeights` it
+// does not change.
+#pragma once
+
+#include "runtime/hal/Hal.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/weights/WeightBinder.h"
+
+#include <map>
+#include <optional>
+
+namespace m3c {
+
+class Engine {
+public:
+  /// Opens the device that suits the plan and loads the kernels of its best target. Throws Error
+  /// when this machine can run none, or a kernel has no code for the target.
+  Engine(plan::PlanFile plan, const hal::DeviceOptions &options);
+  /// The same on a given device.
+  Engine(plan::PlanFile plan, std::unique_ptr<hal::Device> device);
+
+  const plan::PlanFile &plan() const { return file; }
+  const plan::Tables &tables() const { return file.tables(); }
+  const plan::Target &target() const { return *chosen; }
+  hal::Device &device() const { return *hardware; }
+
+  /// Reads and repacks the weights; once, before the first session.
+  void bindWeights(const WeightSource &source, const WeightProgress &progress = {});
+  bool hasWeights() const { return weights.has_value(); }
+  const Weights &boundWeights() const { return *weights; }
+
+  const hal::Kernel &kernel(uint32_t index) const { return *kernels.at(index); }
+  /// Bytes of machine code that are loaded.
+  uint64_t codeBytes() const { return loadedCode; }
+
+private:
+  void loadKernels();
+  std::unique_ptr<hal::Kernel> loadKernel(const plan::Kernel &kernel);
+
+  plan::PlanFile file;
+  const plan::Target *chosen = nullptr;
+  std::unique_ptr<hal::Device> hardware;
+  std::map<uint32_t, std::unique_ptr<hal::Module>> modules; ///< by section
+  std::vector<std::unique_ptr<hal::Kernel>> kernels;
+  std::optional<Weights> weights;
+  uint64_t loadedCode = 0;
+};
+
+} // namespace m3c

@@ -1,0 +1,280 @@
+#include "runtime/schedule/Session.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/Progress.h"
+#include "runtime/plan/List.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace m3c {
+
+namespace {
+
+uint64_t pageTokens(const Engine &engine) { return engine.tables().cache()->page_tokens(); }
+
+/// Pages that `tokens` tokens need.
+uint64_t pagesFor(uint64_t tokens, uint64_t perPage) { return (tokens + perPage - 1) / perPage; }
+
+uint64_t longest(const Engine &engine, const SessionOptions &options) {
+  uint64_t tokens = std::min<uint64_t>(engine.tables().model()->max_positions(),
+                                       options.pages * pageTokens(engine));
+  return options.maxTokens ? std::min(tokens, options.maxTokens) : tokens;
+}
+
+StepLimits limitsOf(const Engine &engine, const SessionOptions &options) {
+  uint64_t blocks = pagesFor(longest(engine, options), pageTokens(engine));
+  return {options.maxSequences, blocksBucket(blocks)};
+}
+
+const SessionOptions &checked(const Engine &engine, const SessionOptions &options) {
+  if (!engine.hasWeights())
+    throw Error("a session needs bound weights", "session");
+  if (options.maxSequences == 0 || options.maxSequences > 65536)
+    throw Error(fmt::format("{} sequences are not possible", options.maxSequences), "session",
+                "1 to 65536 may be alive at once");
+  return options;
+}
+
+} // namespace
+
+Ledger Session::ledger(const Engine &engine, const SessionOptions &options) {
+  const plan::Tables &tables = engine.tables();
+  StepLimits limits = limitsOf(engine, options);
+  Ledger ledger;
+  ledger.add("weights", Weights::bytesNeeded(tables));
+  ledger.add("code", engine.codeBytes());
+  ledger.add("KV cache", options.pages * tables.cache()->page_bytes());
+  ledger.add("arena", StepGraphs::arenaBytes(tables, limits));
+  ledger.add("step arrays", StepGraphs::arrayBytes(tables, limits));
+  return ledger;
+}
+
+void Session::checkMemory(const Engine &engine, const SessionOptions &options) {
+  const plan::Cache &cache = *engine.tables().cache();
+  uint64_t needed = ledger(engine, options).total() - engine.codeBytes();
+  if (engine.hasWeights())
+    needed -= Weights::bytesNeeded(engine.tables());
+  uint64_t available = engine.device().availableBytes();
+  if (needed <= available)
+    return;
+  uint64_t rest = needed - options.pages * cache.page_bytes();
+  uint64_t fitting = available > rest ? (available - rest) / cache.page_bytes() : 0;
+  throw Error(
+      fmt::format("not enough memory: {} needed, {} free", byteText(needed), byteText(available)),
+      engine.device().info().name,
+      fmt::format("{} of weights and activations, {} of cache ({} pages of {})", byteText(rest),
+                  byteText(needed - rest), options.pages, byteText(cache.page_bytes())),
+      fitting ? fmt::format("a cache of {} pages ({} tokens) fits: --kv-pages {}", fitting,
+                            fitting * cache.page_tokens(), fitting)
+              : "no cache fits beside the weights; use a machine with more memory");
+}
+
+Session::Session(const Engine &engine, const SessionOptions &given)
+    : engine(engine), options(checked(engine, given)), stream(engine.device().createStream()),
+      pool(engine.device(), *stream,
+           {given.pages, engine.tables().cache()->page_bytes(), given.shuffleSeed, given.poison}),
+      graphs(engine, pool.memory(), limitsOf(engine, given)),
+      planner(engine.tables(), given.chunk, given.maxSequences), sequences(given.maxSequences) {
+  pending.reserve(options.maxSequences);
+  step.slices.reserve(options.maxSequences);
+}
+
+uint64_t Session::longestSequence() const { return longest(engine, options); }
+
+SequenceId Session::create() {
+  for (SequenceId id = 0; id < sequences.size(); ++id) {
+    Sequence &sequence = sequences[id];
+    if (sequence.alive)
+      continue;
+    sequence.alive = true;
+    sequence.length = 0;
+    sequence.pages.reserve(pagesFor(longestSequence(), pageTokens(engine)));
+    return id;
+  }
+  throw Error("no room for another sequence", "session",
+              fmt::format("{} are alive, the session was made for {}", sequences.size(),
+                          options.maxSequences),
+              "release one, or make the session for more");
+}
+
+const Session::Sequence &Session::alive(SequenceId id) const {
+  if (id >= sequences.size() || !sequences[id].alive)
+    throw Error(fmt::format("there is no sequence {}", id), "session");
+  return sequences[id];
+}
+
+Session::Sequence &Session::alive(SequenceId id) {
+  return const_cast<Sequence &>(std::as_const(*this).alive(id));
+}
+
+void Session::release(SequenceId id) {
+  Sequence &sequence = alive(id);
+  for (int32_t page : sequence.pages)
+    pool.release(page);
+  sequence.pages.clear();
+  sequence.alive = false;
+}
+
+void Session::checkTokens(const Append &append) const {
+  int32_t vocab = int32_t(engine.tables().model()->vocab());
+  for (size_t i = 0; i < append.tokens.size(); ++i)
+    if (append.tokens[i] < 0 || append.tokens[i] >= vocab)
+      throw Error(fmt::format("token id {} is out of range", append.tokens[i]),
+                  fmt::format("token {} of sequence {}", i, append.sequence),
+                  fmt::format("ids of this model are 0 to {}", vocab - 1));
+}
+
+void Session::checkLength(const Sequence &sequence, uint64_t more) const {
+  uint64_t limit = longestSequence();
+  if (more <= limit && sequence.length <= limit - more)
+    return;
+  uint64_t model = engine.tables().model()->max_positions();
+  throw Error(fmt::format("a sequence of {} tokens is too long", sequence.length + more), "session",
+              fmt::format("the longest that fits is {} tokens ({})", limit,
+                          limit == model ? "the model's context" : "the size of the cache"),
+              limit == model ? "shorten the prompt or ask for fewer tokens"
+                             : "use more --kv-pages");
+}
+
+void Session::checkAppends(std::span<const Append> appends) {
+  if (appends.size() > sequences.size())
+    throw Error(fmt::format("{} appends for {} sequences", appends.size(), sequences.size()),
+                "session", "each sequence may be named once");
+  for (Sequence &sequence : sequences)
+    sequence.busy = false;
+  uint64_t pages = 0;
+  for (const Append &append : appends) {
+    Sequence &sequence = alive(append.sequence);
+    if (std::exchange(sequence.busy, true))
+      throw Error(fmt::format("sequence {} is named twice", append.sequence), "session");
+    checkTokens(append);
+    checkLength(sequence, append.tokens.size());
+    pages += pagesFor(sequence.length + append.tokens.size(), pageTokens(engine)) -
+             sequence.pages.size();
+  }
+  if (pages > pool.freePages())
+    throw Error("the KV cache is full", "session",
+                fmt::format("{} more pages of {} tokens are needed, {} of {} are free", pages,
+                            pageTokens(engine), pool.freePages(), pool.pageCount()),
+                "use more --kv-pages, fewer sequences at once, or shorter ones");
+}
+
+void Session::takePages(Sequence &sequence, uint64_t length) {
+  while (sequence.pages.size() < pagesFor(length, pageTokens(engine)))
+    sequence.pages.push_back(*pool.allocate()); // checkAppends counted them
+}
+
+void Session::run(std::span<const Append> appends, const LogitSink &logits,
+                  const TraceSink &trace) {
+  checkAppends(appends);
+  pending.clear();
+  for (const Append &append : appends)
+    pending.push_back({append.tokens.size(), 0, append.want});
+  while (planner.next(pending, step)) {
+    uint32_t blocks = fillStep(appends);
+    replay(graphs.graph(step.bucket, blocks, bool(trace)));
+    ++steps;
+    for (const Slice &slice : step.slices) {
+      alive(appends[slice.append].sequence).length += slice.count;
+      pending[slice.append].done += slice.count;
+    }
+    deliver(appends, logits, trace);
+  }
+}
+
+uint32_t Session::fillStep(std::span<const Append> appends) {
+  uint64_t longestNow = 0;
+  for (const Slice &slice : step.slices) {
+    Sequence &sequence = alive(appends[slice.append].sequence);
+    takePages(sequence, sequence.length + slice.count);
+    longestNow = std::max<uint64_t>(longestNow, sequence.pages.size());
+  }
+  uint32_t blocks = blocksBucket(longestNow);
+
+  int32_t *counts = graphs.array(plan::BatchArray::Counts);
+  int32_t *ids = graphs.array(plan::BatchArray::TokenIds);
+  int32_t *positions = graphs.array(plan::BatchArray::Positions);
+  int32_t *rowSequences = graphs.array(plan::BatchArray::SequenceOfRow);
+  int32_t *table = graphs.array(plan::BatchArray::PageTable);
+  int32_t *logitRows = graphs.array(plan::BatchArray::LogitRows);
+  int32_t row = 0, logitRow = 0;
+  for (size_t s = 0; s < step.slices.size(); ++s) {
+    const Slice &slice = step.slices[s];
+    const Append &append = appends[slice.append];
+    const Sequence &sequence = alive(append.sequence);
+    int32_t *entries = std::copy(sequence.pages.begin(), sequence.pages.end(), table + s * blocks);
+    std::fill(entries, table + (s + 1) * blocks, 0);
+    for (uint32_t i = 0; i < slice.count; ++i, ++row) {
+      ids[row] = append.tokens[slice.begin + i];
+      positions[row] = int32_t(sequence.length + i);
+      rowSequences[row] = int32_t(s);
+      if (i >= slice.count - slice.logits)
+        logitRows[logitRow++] = row;
+    }
+  }
+  counts[0] = row;
+  counts[1] = int32_t(step.slices.size());
+  counts[2] = logitRow;
+  counts[3] = int32_t(blocks);
+  return blocks;
+}
+
+void Session::replay(hal::Graph &graph) {
+  if (!stepTimes) {
+    stream->replay(graph);
+    stream->synchronize();
+    return;
+  }
+  nodeTimes.resize(graph.nodes());
+  stream->replayTimed(graph, nodeTimes);
+  stepTimes(graph, nodeTimes, step.rows);
+}
+
+void Session::deliver(std::span<const Append> appends, const LogitSink &logits,
+                      const TraceSink &trace) {
+  uint32_t logitRow = 0;
+  for (const Slice &slice : step.slices)
+    for (uint32_t i = slice.count - slice.logits; i < slice.count; ++i, ++logitRow) {
+      std::span<const float> row = graphs.logits(step.bucket, logitRow, *stream);
+      const Append &append = appends[slice.append];
+      checkLogits(row, append.sequence, alive(append.sequence).length - slice.count + i);
+      if (logits)
+        logits(slice.append, slice.begin + i, row);
+    }
+  if (trace)
+    deliverTrace(trace);
+}
+
+void Session::deliverTrace(const TraceSink &trace) {
+  auto taps = plan::list(engine.tables().buckets()->Get(step.bucket)->taps());
+  for (uint32_t t = 0; t < taps.size(); ++t) {
+    uint32_t row = 0;
+    for (const Slice &slice : step.slices)
+      for (uint32_t i = 0; i < slice.count; ++i, ++row)
+        trace({taps[t]->kind(), taps[t]->layer(), slice.append, slice.begin + i,
+               graphs.tapRow(step.bucket, t, row)});
+  }
+}
+
+void Session::checkLogits(std::span<const float> row, SequenceId sequence,
+                          uint64_t position) const {
+  uint32_t bad = 0;
+  for (float value : row)
+    bad |= (std::bit_cast<uint32_t>(value) & 0x7f800000) == 0x7f800000;
+  if (!bad)
+    return;
+  auto first = std::find_if(row.begin(), row.end(), [](float value) {
+    return (std::bit_cast<uint32_t>(value) & 0x7f800000) == 0x7f800000;
+  });
+  throw Error(
+      fmt::format("logits are not finite after step {}", steps),
+      fmt::format("sequence {}, position {}, token id {}", sequence, position, first - row.begin()),
+      fmt::format("the value is {}", *first),
+      "check the weights with `m3c check`; sound weights never give this");
+}
+
+} // namespace m3c

@@ -1,0 +1,167 @@
+#include "runtime/schedule/StepGraphs.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/plan/List.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace m3c {
+
+namespace {
+
+constexpr uint64_t arrayAlignment = 256; // bytes
+
+uint32_t dimension(const plan::GridDim &dim, uint32_t blocks) {
+  if (dim.blocks_per_item() == 0)
+    return dim.count();
+  return (blocks + dim.blocks_per_item() - 1) / dim.blocks_per_item();
+}
+
+uint64_t elements(plan::BatchArray which, const plan::Tables &tables, const StepLimits &limits) {
+  const plan::Bucket &largest = *tables.buckets()->Get(tables.buckets()->size() - 1);
+  switch (which) {
+  case plan::BatchArray::Counts:
+    return 4;
+  case plan::BatchArray::PageTable:
+    return uint64_t(limits.maxSequences) * limits.maxBlocks;
+  default:
+    return largest.rows();
+  }
+}
+
+uint64_t alignedArray(plan::BatchArray which, const plan::Tables &tables,
+                      const StepLimits &limits) {
+  uint64_t bytes = 4 * elements(which, tables, limits);
+  return (bytes + arrayAlignment - 1) / arrayAlignment * arrayAlignment;
+}
+
+} // namespace
+
+uint64_t StepGraphs::arenaBytes(const plan::Tables &tables, const StepLimits &limits) {
+  uint64_t bytes = 0;
+  for (const plan::Bucket *bucket : plan::list(tables.buckets()))
+    bytes =
+        std::max(bytes, bucket->arena_bytes() + bucket->arena_bytes_per_block() * limits.maxBlocks);
+  return bytes;
+}
+
+uint64_t StepGraphs::arrayBytes(const plan::Tables &tables, const StepLimits &limits) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < arrayCount; ++i)
+    bytes += alignedArray(plan::BatchArray(i), tables, limits);
+  return bytes;
+}
+
+StepGraphs::StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimits &limits)
+    : engine(engine), pages(pages), limits(limits) {
+  const plan::Tables &tables = engine.tables();
+  arena = engine.device().allocate(arenaBytes(tables, limits), hal::MemoryKind::Device,
+                                   "the arena of activations");
+  arrays = engine.device().allocate(arrayBytes(tables, limits), hal::MemoryKind::Host,
+                                    "the step arrays");
+  uint64_t offset = 0;
+  for (size_t i = 0; i < arrayCount; ++i) {
+    hostArrays[i] = reinterpret_cast<int32_t *>(arrays->host() + offset);
+    arrayAddresses[i] = arrays->address() + offset;
+    offset += alignedArray(plan::BatchArray(i), tables, limits);
+  }
+  graphs.resize(tables.buckets()->size() * 32 * 2);
+  if (!arena->host())
+    staging.resize(tables.model()->vocab());
+}
+
+hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {
+  if (!std::has_single_bit(blocks) || blocks > limits.maxBlocks)
+    throw Error(fmt::format("no graph for {} blocks", blocks), "session",
+                fmt::format("a power of two up to {} is needed", limits.maxBlocks));
+  size_t index = (size_t(bucket) * 32 + size_t(std::countr_zero(blocks))) * 2 + traced;
+  std::unique_ptr<hal::Graph> &slot = graphs.at(index);
+  if (!slot)
+    slot = record(*engine.tables().buckets()->Get(bucket), blocks, traced);
+  return *slot;
+}
+
+std::unique_ptr<hal::Graph> StepGraphs::record(const plan::Bucket &bucket, uint32_t blocks,
+                                               bool traced) {
+  if (traced && !trace)
+    allocateTrace();
+  std::unique_ptr<hal::Graph> graph = engine.device().createGraph();
+  auto launches = plan::list(bucket.launches());
+  for (uint32_t i = 0; i < launches.size(); ++i) {
+    recordLaunch(*graph, *launches[i], blocks);
+    if (traced)
+      recordTaps(*graph, bucket, i);
+  }
+  graph->instantiate();
+  return graph;
+}
+
+void StepGraphs::recordLaunch(hal::Graph &graph, const plan::Launch &launch, uint32_t blocks) {
+  std::vector<uint64_t> parameters;
+  for (const plan::Arg *arg : plan::list(launch.args()))
+    parameters.push_back(parameter(*arg, blocks));
+  hal::Grid grid = {dimension(*launch.grid_x(), blocks), dimension(*launch.grid_y(), blocks),
+                    dimension(*launch.grid_z(), blocks)};
+  const plan::Kernel &kernel = *engine.tables().kernels()->Get(launch.kernel());
+  graph.launch(engine.kernel(launch.kernel()), grid, parameters,
+               launch.label() ? launch.label()->string_view() : kernel.name()->string_view());
+}
+
+uint64_t StepGraphs::parameter(const plan::Arg &arg, uint32_t blocks) const {
+  switch (arg.kind()) {
+  case plan::ArgKind::Arena:
+    return arena->address() + arg.offset() + arg.blocks_scale() * blocks;
+  case plan::ArgKind::Weight:
+    return engine.boundWeights().address(arg.index()) + arg.offset();
+  case plan::ArgKind::CachePool:
+    return pages.address() + arg.offset();
+  case plan::ArgKind::Batch:
+    return arrayAddresses[arg.index()];
+  case plan::ArgKind::Scalar:
+    return uint64_t(arg.value());
+  }
+  return 0; // checkTables lets no other kind through
+}
+
+void StepGraphs::recordTaps(hal::Graph &graph, const plan::Bucket &bucket, uint32_t launch) {
+  auto taps = plan::list(bucket.taps());
+  for (uint32_t i = 0; i < taps.size(); ++i)
+    if (taps[i]->after_launch() == launch)
+      graph.copy(*trace, tapOffset(bucket, i), *arena, taps[i]->offset(),
+                 bucket.rows() * taps[i]->row_bytes(), "trace");
+}
+
+uint64_t StepGraphs::tapOffset(const plan::Bucket &bucket, uint32_t tap) const {
+  uint64_t offset = 0;
+  for (uint32_t i = 0; i < tap; ++i)
+    offset += bucket.rows() * bucket.taps()->Get(i)->row_bytes();
+  return offset;
+}
+
+void StepGraphs::allocateTrace() {
+  uint64_t bytes = 0;
+  for (const plan::Bucket *bucket : plan::list(engine.tables().buckets()))
+    bytes = std::max(bytes, tapOffset(*bucket, plan::list(bucket->taps()).size()));
+  trace = engine.device().allocate(bytes, hal::MemoryKind::Host, "the trace");
+}
+
+std::span<const float> StepGraphs::logits(uint32_t bucket, uint32_t row, hal::Stream &stream) {
+  uint64_t vocab = engine.tables().model()->vocab();
+  uint64_t offset =
+      engine.tables().buckets()->Get(bucket)->logits_offset() + row * vocab * sizeof(float);
+  if (arena->host())
+    return {reinterpret_cast<const float *>(arena->host() + offset), size_t(vocab)};
+  stream.read(*arena, offset, std::as_writable_bytes(std::span(staging)));
+  return staging;
+}
+
+std::span<const std::byte> StepGraphs::tapRow(uint32_t bucket, uint32_t tap, uint32_t row) const {
+  const plan::Bucket &entry = *engine.tables().buckets()->Get(bucket);
+  uint64_t bytes = entry.taps()->Get(tap)->row_bytes();
+  return {trace->host() + tapOffset(entry, tap) + row * bytes, size_t(bytes)};
+}
+
+} // namespace m3c

@@ -1,0 +1,227 @@
+#include "runtime/weights/WeightBinder.h"
+
+#include "runtime/base/Dtype.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/Formats.h"
+#include "runtime/plan/List.h"
+#include "runtime/weights/CheckpointSource.h"
+#include "runtime/weights/Repack.h"
+#include "runtime/weights/SyntheticSource.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+namespace m3c {
+
+namespace {
+
+constexpr uint64_t bufferAlignment = 256; // bytes; whole cache lines and vectors
+constexpr uint64_t taskBytes = 2 << 20;   // stored bytes that one task reads
+
+uint64_t alignUp(uint64_t value) {
+  return (value + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
+}
+
+/// A part of one piece: bytes [begin, end) of the stored tensor.
+struct Task {
+  const plan::WeightBuffer *buffer;
+  const plan::WeightPiece *piece;
+  uint64_t destination; ///< of the buffer in the allocation
+  uint64_t begin, end;
+};
+
+bool isPanelled(const plan::WeightBuffer &buffer) {
+  return buffer.recipe() == plan::Recipe::PanelWords ||
+         buffer.recipe() == plan::Recipe::PanelScales;
+}
+
+uint64_t storedRowBytes(const plan::WeightPiece &piece) {
+  return storedBytes(piece) / uint64_t(piece.shape()->Get(0));
+}
+
+void addTasks(const plan::WeightBuffer &buffer, uint64_t destination, std::vector<Task> &tasks) {
+  for (const plan::WeightPiece *piece : plan::list(buffer.pieces())) {
+    uint64_t all = storedBytes(*piece), step = taskBytes;
+    if (isPanelled(buffer)) { // whole panels
+      uint64_t panel = 16 * storedRowBytes(*piece);
+      step = std::max<uint64_t>(1, taskBytes / panel) * panel;
+    }
+    for (uint64_t begin = 0; begin < all; begin += step)
+      tasks.push_back({&buffer, piece, destination, begin, std::min(all, begin + step)});
+  }
+}
+
+/// Elements of BF16 or F32 as F32.
+void widen(Dtype dtype, std::span<const std::byte> from, std::byte *to) {
+  if (dtype == Dtype::F32) {
+    std::memcpy(to, from.data(), from.size());
+    return;
+  }
+  for (size_t i = 0; i < from.size() / 2; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, from.data() + 2 * i, 2);
+    float value = formats::bf16ToFloat(bits);
+    std::memcpy(to + 4 * i, &value, 4);
+  }
+}
+
+void repackPanels(const Task &task, std::span<const std::byte> stored, std::byte *buffer) {
+  uint64_t rowBytes = storedRowBytes(*task.piece), panel = 16 * rowBytes;
+  bool words = task.buffer->recipe() == plan::Recipe::PanelWords;
+  for (uint64_t at = 0; at < stored.size(); at += panel) {
+    uint64_t index =
+        task.piece->first_panel() + (task.begin + at) / panel * uint64_t(task.piece->panel_step());
+    std::span<const std::byte> rows = stored.subspan(at, std::min(panel, stored.size() - at));
+    if (words)
+      repackWords(rows, rowBytes, buffer + index * panel);
+    else
+      repackBytes(rows, rowBytes, buffer + index * panel);
+  }
+}
+
+/// `buffer` is where the task's weight buffer begins.
+void place(const Task &task, std::span<const std::byte> stored, std::byte *buffer) {
+  Dtype dtype = *parseDtype(task.piece->dtype()->str());
+  std::byte *flat = buffer + task.piece->dest_offset();
+  switch (task.buffer->recipe()) {
+  case plan::Recipe::Raw:
+    std::memcpy(flat + task.begin, stored.data(), stored.size());
+    return;
+  case plan::Recipe::PanelWords:
+  case plan::Recipe::PanelScales:
+    repackPanels(task, stored, buffer);
+    return;
+  case plan::Recipe::ToF32:
+  case plan::Recipe::Scalar:
+  case plan::Recipe::Reciprocal: {
+    std::byte *to = flat + task.begin * 8 / dtypeBits(dtype) * 4;
+    widen(dtype, stored, to);
+    if (task.buffer->recipe() == plan::Recipe::Reciprocal)
+      for (size_t i = 0; i < stored.size() * 8 / dtypeBits(dtype); ++i) {
+        float value;
+        std::memcpy(&value, to + 4 * i, 4);
+        value = 1 / value;
+        std::memcpy(to + 4 * i, &value, 4);
+      }
+    return;
+  }
+  }
+}
+
+/// Runs the tasks on several threads; keeps the fault of the earliest task.
+class Loader {
+public:
+  Loader(const std::vector<Task> &tasks, const WeightSource &source, hal::Buffer &memory,
+         const WeightProgress &progress)
+      : tasks(tasks), source(source), memory(memory), progress(progress) {
+    for (const Task &task : tasks)
+      total += task.end - task.begin;
+  }
+
+  void run(unsigned threads) {
+    std::vector<std::thread> helpers;
+    for (unsigned i = 1; i < std::min<size_t>(threads, tasks.size()); ++i)
+      helpers.emplace_back([this] { work(); });
+    work();
+    for (std::thread &helper : helpers)
+      helper.join();
+    if (fault)
+      std::rethrow_exception(fault);
+  }
+
+private:
+  void work() {
+    std::vector<std::byte> stored;
+    for (size_t i; (i = next++) < tasks.size() && i < faultTask;) {
+      try {
+        const Task &task = tasks[i];
+        stored.resize(task.end - task.begin);
+        source.read(*task.piece, task.begin, stored);
+        place(task, stored, memory.host() + task.destination);
+        report(task);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (i < faultTask) {
+          faultTask = i;
+          fault = std::current_exception();
+        }
+      }
+    }
+  }
+
+  void report(const Task &task) {
+    std::lock_guard lock(mutex);
+    done += task.end - task.begin;
+    if (progress)
+      progress(done, total, task.piece->tensor()->string_view());
+  }
+
+  const std::vector<Task> &tasks;
+  const WeightSource &source;
+  hal::Buffer &memory;
+  const WeightProgress &progress;
+  std::atomic<size_t> next{0}, faultTask{SIZE_MAX};
+  std::mutex mutex;
+  uint64_t done = 0, total = 0;
+  std::exception_ptr fault;
+};
+
+} // namespace
+
+uint64_t storedBytes(const plan::WeightPiece &piece) {
+  uint64_t bits = dtypeBits(*parseDtype(piece.dtype()->str()));
+  for (int64_t dimension : plan::list(piece.shape()))
+    bits *= uint64_t(dimension);
+  return bits / 8;
+}
+
+std::unique_ptr<WeightSource> openWeights(const std::string &where, const plan::Tables &tables) {
+  constexpr std::string_view prefix = "synthetic:";
+  if (!where.starts_with(prefix))
+    return std::make_unique<CheckpointSource>(where);
+  std::string_view digits = std::string_view(where).substr(prefix.size());
+  uint64_t seed = 0;
+  auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
+  if (code != std::errc() || end != digits.data() + digits.size())
+    throw Error(fmt::format("'{}' is no seed for synthetic weights", digits), where,
+                "a number from 0 to 2^64 − 1 is needed", "write for instance synthetic:1",
+                ExitCode::Usage);
+  return std::make_unique<SyntheticSource>(seed, tables);
+}
+
+uint64_t Weights::bytesNeeded(const plan::Tables &tables) {
+  uint64_t bytes = 0;
+  for (const plan::WeightBuffer *buffer : plan::list(tables.weights()))
+    bytes += alignUp(buffer->bytes());
+  return bytes;
+}
+
+Weights Weights::bind(const plan::Tables &tables, const WeightSource &source, hal::Device &device,
+                      unsigned threads, const WeightProgress &progress) {
+  Weights weights;
+  std::vector<Task> tasks;
+  uint64_t end = 0;
+  for (const plan::WeightBuffer *buffer : plan::list(tables.weights())) {
+    for (const plan::WeightPiece *piece : plan::list(buffer->pieces()))
+      source.check(*piece);
+    addTasks(*buffer, end, tasks);
+    weights.offsets.push_back(end);
+    weights.sizes.push_back(buffer->bytes());
+    end += alignUp(buffer->bytes());
+  }
+  weights.memory = device.allocate(end, hal::MemoryKind::Device, "the weights");
+  Loader(tasks, source, *weights.memory, progress).run(std::max(1u, threads));
+  return weights;
+}
+
+std::span<const std::byte> Weights::bytes(uint32_t index) const {
+  return {memory->host() + offsets.at(index), size_t(sizes.at(index))};
+}
+
+} // namespace m3c

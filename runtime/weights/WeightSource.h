@@ -1,0 +1,33 @@
+// Where the tensors of a plan's weight buffers come from.
+#pragma once
+
+#include "runtime/plan/plan_generated.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace m3c {
+
+class WeightSource {
+public:
+  virtual ~WeightSource() = default;
+  /// Throws Error when the tensor of `piece` is missing or has another dtype or shape.
+  virtual void check(const plan::WeightPiece &piece) const = 0;
+  /// Fills `to` with bytes of the piece's tensor from byte `offset` on, both multiples of the
+  /// element size. Throws Error when a value is one that no sound checkpoint holds (NaN, a scale of
+  /// zero) or the file cannot be read. Many threads call it at once.
+  virtual void read(const plan::WeightPiece &piece, uint64_t offset,
+                    std::span<std::byte> to) const = 0;
+};
+
+/// "synthetic:SEED" (a decimal number) gives made-up weights for the tables' shapes, anything else
+/// is the path of a checkpoint folder. `tables` must outlive the source. Throws Error.
+std::unique_ptr<WeightSource> openWeights(const std::string &where, const plan::Tables &tables);
+
+/// Bytes of a piece's tensor as the checkpoint stores it.
+uint64_t storedBytes(const plan::WeightPiece &piece);
+
+} // namespace m3c
