@@ -1,0 +1,52 @@
+// Serialises a module of the plan dialect, with the machine code of its kernels, into a plan file.
+#pragma once
+
+#include "models/minimax_m3/ModelConfig.h"
+#include "runtime/plan/PlanWriter.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace m3c {
+
+/// Machine code of one kernel for one chip.
+struct KernelObject {
+  std::string chip;
+  std::vector<std::byte> bytes;
+};
+
+/// What became of one kernel symbol of the module.
+struct KernelBuild {
+  std::string family;
+  std::string schedule; ///< as `m3c explain` prints it
+  uint32_t params = 0;
+  uint64_t sharedBytes = 0; ///< scratch memory of one work item
+  std::string source;       ///< text that was compiled; kept where not empty
+  std::vector<KernelObject> objects;
+};
+
+/// A chip that the plan has code for.
+struct PlanTarget {
+  std::string name, chip;
+  std::vector<std::string> requiredFeatures;
+  std::string proof;
+};
+
+struct PlanContent {
+  mlir::ModuleOp module; ///< plan ops, arena assigned; exactly one program
+  const ModelConfig &config;
+  std::map<std::string, KernelBuild> kernels; ///< by symbol
+  std::vector<PlanTarget> targets;
+  std::string manifest;                      ///< JSON
+  std::map<std::string, std::string> extras; ///< texts kept for people, by name
+};
+
+/// Equal content gives equal bytes. Code objects with equal bytes share a section. Throws Error for
+/// a launch of a kernel that was not built and for a bucket without an arena.
+plan::PlanWriter buildPlan(const PlanContent &content);
+
+} // namespace m3c
