@@ -53,9 +53,7 @@ constexpr const char *entrySuffix = ".entry";
 CacheKey::CacheKey(std::string kind) : kindName(std::move(kind)) { add("kind", kindName); }
 
 CacheKey &CacheKey::add(std::string_view label, std::string_view value) {
-  // Lengths keep neighbouring texts apart.
-  hasher.add(fmt::format("{}:{}={}:", label.size(), label, value.size()));
-  hasher.add(value);
+  fields += fmt::format("{}:{}={}:{}", label.size(), label, value.size(), value);
   return *this;
 }
 

@@ -24,11 +24,11 @@ public:
   CacheKey &add(std::string_view label, std::string_view value);
 
   const std::string &kind() const { return kindName; }
-  Digest128 digest() const { return hasher.finish(); }
+  Digest128 digest() const { return hash128(fields); }
 
 private:
   std::string kindName;
-  Hasher128 hasher;
+  std::string fields; // each with its lengths, which keep neighbours apart
 };
 
 class ContentCache {

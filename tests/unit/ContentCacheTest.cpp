@@ -1,5 +1,6 @@
 // The cache answers with exactly what was stored, or not at all.
 #include "compiler/driver/ContentCache.h"
+#include "runtime/base/Log.h"
 
 #include <gtest/gtest.h>
 
@@ -15,6 +16,7 @@ namespace {
 class ContentCacheTest : public ::testing::Test {
 protected:
   ContentCacheTest() {
+    log::setLevel(log::Level::Silent); // damage is planted on purpose
     folder = fs::temp_directory_path() / ("m3c-cache-test-" + std::to_string(getpid()));
     fs::remove_all(folder);
   }
@@ -85,7 +87,8 @@ TEST_F(ContentCacheTest, EveryDamagedByteIsFound) {
   CacheKey other = keyOf("b");
   cache.store(other, bytesOf(3, 4));
   for (const fs::path &path : files())
-    fs::copy_file(entry, path, fs::copy_options::overwrite_existing);
+    if (path != entry)
+      fs::copy_file(entry, path, fs::copy_options::overwrite_existing);
   EXPECT_FALSE(cache.load(other));
 }
 
