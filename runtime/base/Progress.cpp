@@ -43,7 +43,10 @@ Progress::Progress(ProgressMode mode) : mode(mode) {
   terminal = mode == ProgressMode::Auto && ::isatty(STDERR_FILENO);
 }
 
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  if (!name.empty() && terminal)
+    std::fputc('\n', stderr);
+}
 
 void Progress::stage(std::string stageName, uint64_t stageTotal) {
   finish();

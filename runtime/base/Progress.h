@@ -23,12 +23,13 @@ uint64_t peakMemory();
 class Progress {
 public:
   explicit Progress(ProgressMode mode = ProgressMode::Auto);
-  /// Ends the stage that is open.
+  /// A stage that is still open was broken off by an error: it gets no closing line.
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// Begins a stage, for instance "reading weights"; `total` in any unit, 0 when not known.
+  /// Finishes the stage before and begins one, for instance "reading weights"; `total` in any unit,
+  /// 0 when not known.
   void stage(std::string name, uint64_t total = 0);
   /// `item` is what is worked on now. Lines are limited in rate: 10 a second on a terminal, else
   /// one every 2 s.
