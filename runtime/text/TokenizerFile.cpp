@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t mostIds = 1 << 24; // when the model's vocab_size is not known
+constexpr uint32_t mostIds = 1 << 20; // when the model's vocab_size is not known
 constexpr size_t mostAddedTokenBytes = 1 << 12;
 
 // The word pattern of GPT-2, which `use_regex` names: a contraction, or letters, digits or other

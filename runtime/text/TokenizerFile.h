@@ -42,7 +42,7 @@ struct TokenizerFile {
 };
 
 /// Parses `json`. `name` is the file's name for errors; ids must be below `vocabSize` (0: unknown,
-/// then below 2^24). Throws Error naming the file, the key and, for text that is not JSON, the
+/// then below 2^20). Throws Error naming the file, the key and, for text that is not JSON, the
 /// byte.
 TokenizerFile parseTokenizerFile(std::string_view json, const std::string &name,
                                  uint32_t vocabSize);
