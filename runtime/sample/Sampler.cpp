@@ -108,29 +108,26 @@ double Sampler::filter(std::span<const float> logits, const SamplingParameters &
   double temperature = std::max(parameters.temperature, greedyBelow);
   kept.clear();
   kept.reserve(logits.size());
-  double total = 0;
-  for (size_t id = 0; id < logits.size(); ++id) {
-    double weight = std::exp((double(logits[id]) - double(largest)) / temperature);
+  for (size_t id = 0; id < logits.size(); ++id)
     if (std::isfinite(logits[id]))
-      kept.push_back({logits[id], int32_t(id), weight});
-    total += weight;
-  }
-  auto sum = [&](size_t count) {
-    double mass = 0;
-    for (size_t i = 0; i < count; ++i)
-      mass += kept[i].weight;
-    return mass;
-  };
+      kept.push_back({logits[id], int32_t(id), 0});
   size_t topK = parameters.temperature < greedyBelow ? 1 : parameters.topK;
   if (topK > 0 && topK < kept.size()) {
     std::nth_element(kept.begin(), kept.begin() + ptrdiff_t(topK - 1), kept.end(),
                      better<Candidate>);
     kept.resize(topK);
     std::sort(kept.begin(), kept.end(), better<Candidate>);
-    total = sum(topK);
+  }
+  double total = 0;
+  for (Candidate &candidate : kept) {
+    candidate.weight = std::exp((double(candidate.logit) - double(largest)) / temperature);
+    total += candidate.weight;
   }
   kept.resize(cutToMass(parameters.topP, total));
-  return sum(kept.size());
+  double mass = 0;
+  for (const Candidate &candidate : kept)
+    mass += candidate.weight;
+  return mass;
 }
 
 /// Sorts the best candidates to the front until their mass reaches topP · total; returns their

@@ -31,14 +31,14 @@ public:
     known(root, "",
           {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
            "post_processor", "decoder", "model"});
-    readNormalizer(member(root, "", "normalizer"));
+    readNormalizer(member(root, "normalizer"));
     readModel(object(root, "", "model"));
-    readAddedTokens(member(root, "", "added_tokens"));
+    readAddedTokens(member(root, "added_tokens"));
     readPreTokenizer(object(root, "", "pre_tokenizer"));
-    readPostProcessor(member(root, "", "post_processor"));
-    readDecoder(member(root, "", "decoder"));
+    readPostProcessor(member(root, "post_processor"));
+    readDecoder(member(root, "decoder"));
     for (const char *key : {"truncation", "padding"})
-      if (!member(root, "", key).is_null())
+      if (!member(root, key).is_null())
         file.notes.push_back(fmt::format("{}: \"{}\" is not applied", name, key));
     return std::move(file);
   }
@@ -60,14 +60,14 @@ private:
   }
 
   /// The member, or null where it is absent (the format treats both alike).
-  const json &member(const json &parent, const std::string &, const char *key) const {
+  static const json &member(const json &parent, const char *key) {
     static const json null;
     auto found = parent.find(key);
     return found == parent.end() ? null : *found;
   }
 
   const json &object(const json &parent, const std::string &path, const char *key) const {
-    const json &value = member(parent, path, key);
+    const json &value = member(parent, key);
     if (!value.is_object())
       fail(joined(path, key), fmt::format("found {}, expected an object", jsonText(value)));
     return value;
@@ -84,7 +84,7 @@ private:
   }
 
   bool boolean(const json &parent, const std::string &path, const char *key, bool otherwise) const {
-    const json &value = member(parent, path, key);
+    const json &value = member(parent, key);
     if (value.is_null())
       return otherwise;
     if (!value.is_boolean())
@@ -93,17 +93,18 @@ private:
   }
 
   std::string string(const json &parent, const std::string &path, const char *key) const {
-    const json &value = member(parent, path, key);
+    const json &value = member(parent, key);
     if (!value.is_string())
       fail(joined(path, key), fmt::format("found {}, expected a string", jsonText(value)));
     return value.get<std::string>();
   }
 
-  int32_t id(const json &value, const std::string &path) const {
+  /// `path` is called for the key only when there is something to say: there are many tokens.
+  template <class Path> int32_t id(const json &value, const Path &path) const {
     if (!value.is_number_integer())
-      fail(path, fmt::format("found {}, expected a token id", jsonText(value)));
+      fail(path(), fmt::format("found {}, expected a token id", jsonText(value)));
     if (value < 0 || value >= idLimit)
-      fail(path,
+      fail(path(),
            fmt::format("token id {} is out of range: vocab_size allows 0 to {}", jsonText(value),
                        idLimit - 1),
            "the tokenizer and config.json belong to different checkpoints, or one is damaged");
@@ -111,7 +112,7 @@ private:
   }
 
   /// Registers the token `text` under `id`; the id must be free.
-  void place(int32_t id, std::string bytes, const std::string &path) {
+  template <class Path> void place(int32_t id, std::string bytes, const Path &path) {
     size_t at = size_t(id);
     if (file.bytes.size() <= at) {
       file.bytes.resize(at + 1);
@@ -119,7 +120,7 @@ private:
       taken.resize(at + 1);
     }
     if (taken[at])
-      fail(path, fmt::format("token id {} is given to two tokens", id));
+      fail(path(), fmt::format("token id {} is given to two tokens", id));
     taken[at] = true;
     file.bytes[at] = std::move(bytes);
   }
@@ -127,8 +128,8 @@ private:
   void readNormalizer(const json &value) {
     if (value.is_null())
       return;
-    bool empty = value.is_object() && member(value, "", "type") == "Sequence" &&
-                 member(value, "", "normalizers").is_array() && value["normalizers"].empty();
+    bool empty = value.is_object() && member(value, "type") == "Sequence" &&
+                 member(value, "normalizers").is_array() && value["normalizers"].empty();
     if (!empty)
       unsupported("normalizer", jsonText(value), "null");
   }
@@ -137,31 +138,32 @@ private:
     known(model, "model",
           {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
            "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
-    const json &type = member(model, "model", "type");
+    const json &type = member(model, "type");
     if (!type.is_null() && type != "BPE")
       unsupported("model.type", jsonText(type), "\"BPE\"");
-    const json &dropout = member(model, "model", "dropout");
+    const json &dropout = member(model, "dropout");
     if (!dropout.is_null() && dropout != 0)
       unsupported("model.dropout", jsonText(dropout), "null (encoding must be deterministic)");
     for (const char *key : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (const json &value = member(model, "model", key); !value.is_null() && value != "")
+      if (const json &value = member(model, key); !value.is_null() && value != "")
         unsupported(joined("model", key), jsonText(value), "null");
     if (boolean(model, "model", "byte_fallback", false))
       unsupported("model.byte_fallback", "true", "false");
-    if (const json &unknown = member(model, "model", "unk_token"); !unknown.is_null())
+    if (const json &unknown = member(model, "unk_token"); !unknown.is_null())
       file.notes.push_back(
           fmt::format("{}: model.unk_token is not used; a byte without a token is an error", name));
     readVocab(object(model, "model", "vocab"), boolean(model, "model", "ignore_merges", false));
-    readMerges(member(model, "model", "merges"));
+    readMerges(member(model, "merges"));
   }
 
   void readVocab(const json &vocab, bool wholeWords) {
     file.ids.reserve(vocab.size() + 256);
     for (const auto &[entry, value] : vocab.items()) {
-      std::string path = fmt::format("model.vocab[\"{}\"]", printable(entry)), bytes;
+      auto path = [&entry = entry] { return fmt::format("model.vocab[\"{}\"]", printable(entry)); };
+      std::string bytes;
       int32_t number = id(value, path);
       if (entry.empty())
-        fail(path, "a token without text");
+        fail(path(), "a token without text");
       bool byteLevel = symbolsToBytes(entry, bytes);
       if (byteLevel && bytes.size() == 1)
         file.bpe.setByte(uint8_t(bytes[0]), number);
@@ -172,10 +174,10 @@ private:
     }
   }
 
-  int32_t mergePart(const std::string &text, const std::string &path) const {
+  template <class Path> int32_t mergePart(const std::string &text, const Path &path) const {
     auto found = file.ids.find(text);
     if (found == file.ids.end())
-      fail(path, fmt::format("\"{}\" is not in model.vocab", printable(text)));
+      fail(path(), fmt::format("\"{}\" is not in model.vocab", printable(text)));
     return found->second;
   }
 
@@ -184,17 +186,18 @@ private:
       fail("model.merges", fmt::format("found {}, expected an array", jsonText(merges)));
     file.bpe.reserveMerges(merges.size());
     for (size_t rank = 0; rank < merges.size(); ++rank) {
-      std::string path = fmt::format("model.merges[{}]", rank);
+      auto path = [rank] { return fmt::format("model.merges[{}]", rank); };
       auto [left, right] = mergePair(merges[rank], path);
       Bpe::Merge merge{uint32_t(rank), mergePart(left + right, path)};
       if (!file.bpe.addMerge(mergePart(left, path), mergePart(right, path), merge))
         file.notes.push_back(
-            fmt::format("{}, {}: repeats an earlier merge and replaces it", name, path));
+            fmt::format("{}, {}: repeats an earlier merge and replaces it", name, path()));
     }
   }
 
   /// "a b", or ["a", "b"] as newer writers put it.
-  std::pair<std::string, std::string> mergePair(const json &value, const std::string &path) const {
+  template <class Path>
+  std::pair<std::string, std::string> mergePair(const json &value, const Path &path) const {
     if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string())
       return {value[0], value[1]};
     if (value.is_string()) {
@@ -203,8 +206,8 @@ private:
       if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos)
         return {text.substr(0, space), text.substr(space + 1)};
     }
-    fail(path, fmt::format("found {}, expected \"left right\" or [\"left\", \"right\"]",
-                           jsonText(value)));
+    fail(path(), fmt::format("found {}, expected \"left right\" or [\"left\", \"right\"]",
+                             jsonText(value)));
   }
 
   void readAddedTokens(const json &list) {
@@ -221,7 +224,8 @@ private:
           {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     AddedToken token;
     token.content = string(value, path, "content");
-    token.id = id(member(value, path, "id"), path + ".id");
+    auto idPath = [&path] { return path + ".id"; };
+    token.id = id(member(value, "id"), idPath);
     token.special = boolean(value, path, "special", false);
     token.singleWord = boolean(value, path, "single_word", false);
     token.stripLeft = boolean(value, path, "lstrip", false);
@@ -235,7 +239,7 @@ private:
         fail(path, fmt::format("\"{}\" is added twice", printable(token.content)));
     auto inVocab = file.ids.find(token.content);
     if (inVocab == file.ids.end()) {
-      place(token.id, token.content, path + ".id");
+      place(token.id, token.content, idPath);
       file.ids.emplace(token.content, token.id);
     } else if (inVocab->second != token.id) {
       fail(path + ".id", fmt::format("found {}, but model.vocab gives \"{}\" the id {}", token.id,
@@ -246,10 +250,10 @@ private:
   }
 
   void readPreTokenizer(const json &value) {
-    const json &type = member(value, "", "type");
+    const json &type = member(value, "type");
     if (type == "Sequence") {
       known(value, "pre_tokenizer", {"type", "pretokenizers"});
-      const json &list = member(value, "pre_tokenizer", "pretokenizers");
+      const json &list = member(value, "pretokenizers");
       if (!list.is_array() || list.empty())
         fail("pre_tokenizer.pretokenizers",
              fmt::format("found {}, expected a list", jsonText(list)));
@@ -320,13 +324,13 @@ private:
   }
 
   void readPostProcessor(const json &value) {
-    if (value.is_null() || (value.is_object() && member(value, "", "type") == "ByteLevel"))
+    if (value.is_null() || (value.is_object() && member(value, "type") == "ByteLevel"))
       return; // that one only trims offsets
     unsupported("post_processor", jsonText(value), "null or ByteLevel");
   }
 
   void readDecoder(const json &value) {
-    if (!value.is_object() || member(value, "", "type") != "ByteLevel")
+    if (!value.is_object() || member(value, "type") != "ByteLevel")
       unsupported("decoder", jsonText(value), "ByteLevel");
   }
 
