@@ -1,0 +1,55 @@
+#include "passes/kernel/Passes.h"
+#include "passes/targets/common/Target.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+#define GEN_PASS_DEF_CHECKLIMITS
+#include "passes/kernel/Passes.h.inc"
+
+namespace {
+
+/// Vector registers that a tile takes; scalars that broadcast from memory take none.
+int64_t registersOf(Type type, const Chip &chip) {
+  auto tile = dyn_cast<tile::TileType>(type);
+  if (!tile || tile.getCols() == 1)
+    return 0;
+  int64_t lanes = chip.lanes * 4 / tile::elementBytes(tile.getElement());
+  while (tile.getCols() % lanes)
+    lanes /= 2;
+  return tile.getRows() * (tile.getCols() / lanes);
+}
+
+struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
+  using CheckLimitsBase::CheckLimitsBase;
+
+  void runOnOperation() override {
+    tile::KernelOp kernel = getOperation();
+    const Chip *row = findChip(chip).second;
+    if (!row) {
+      kernel.emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+      return signalPassFailure();
+    }
+    int64_t shared = kernel.getSharedBytes().value_or(0);
+    if (shared > row->sharedBytes) {
+      kernel.emitError("needs ") << shared << " bytes of shared memory, " << row->name << " gives a work item "
+                                 << row->sharedBytes << ": " << shared - row->sharedBytes
+                                 << " too many; make the tile, the chunk or the ring smaller";
+      return signalPassFailure();
+    }
+    kernel.walk([&](scf::ForOp loop) {
+      int64_t registers = 0;
+      for (Value carried : loop.getRegionIterArgs())
+        registers += registersOf(carried.getType(), *row);
+      if (registers > row->vectorRegisters) {
+        loop.emitError("carries ") << registers << " vector registers through the loop, " << row->name
+                                   << " has " << row->vectorRegisters
+                                   << "; make the register tile smaller";
+        signalPassFailure();
+      }
+    });
+  }
+};
+
+} // namespace
+} // namespace m3c::kernel

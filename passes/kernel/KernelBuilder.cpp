@@ -1,0 +1,231 @@
+#include "passes/kernel/KernelBuilder.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+
+static DictionaryAttr scheduleAttr(Builder &builder, const Schedule &schedule) {
+  SmallVector<NamedAttribute> entries;
+  for (const auto &[name, value] : schedule)
+    entries.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
+  return builder.getDictionaryAttr(entries);
+}
+
+KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef family,
+                             const Schedule &schedule, ArrayRef<Type> parameters)
+    : b(module.getLoc(), module.getContext()) {
+  b.setInsertionPointToEnd(module.getBody());
+  op = tile::KernelOp::create(b, name, b.getFunctionType(parameters, {}), family,
+                              scheduleAttr(b, schedule));
+  b.setInsertionPointToEnd(&op.getBody().front());
+}
+
+tile::KernelOp KernelBuilder::finish() {
+  tile::ReturnOp::create(b);
+  return op;
+}
+
+//===- Types ----------------------------------------------------------------------------------===//
+
+tile::TileType KernelBuilder::tile(int64_t rows, int64_t cols, Type element) {
+  return tile::TileType::get(b.getContext(), rows, cols, element);
+}
+tile::ViewType KernelBuilder::view(ArrayRef<int64_t> shape, Type element, tile::Space space) {
+  return tile::ViewType::get(b.getContext(), shape, element, space);
+}
+
+//===- Scalars --------------------------------------------------------------------------------===//
+
+Value KernelBuilder::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+Value KernelBuilder::f32(double value) {
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
+}
+Value KernelBuilder::i32(int64_t value) {
+  return arith::ConstantOp::create(b, b.getI32IntegerAttr(int32_t(value)));
+}
+
+Value KernelBuilder::add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+Value KernelBuilder::sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+Value KernelBuilder::mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+Value KernelBuilder::div(Value x, int64_t y) { return b.createOrFold<arith::DivSIOp>(x, index(y)); }
+Value KernelBuilder::rem(Value x, int64_t y) { return b.createOrFold<arith::RemSIOp>(x, index(y)); }
+Value KernelBuilder::min(Value x, Value y) { return b.createOrFold<arith::MinSIOp>(x, y); }
+Value KernelBuilder::max(Value x, Value y) { return b.createOrFold<arith::MaxSIOp>(x, y); }
+Value KernelBuilder::less(Value x, Value y) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, y);
+}
+Value KernelBuilder::equal(Value x, Value y) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y);
+}
+
+Value KernelBuilder::addf(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
+Value KernelBuilder::subf(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
+Value KernelBuilder::mulf(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+Value KernelBuilder::divf(Value x, Value y) { return arith::DivFOp::create(b, x, y); }
+Value KernelBuilder::maxf(Value x, Value y) { return arith::MaxNumFOp::create(b, x, y); }
+Value KernelBuilder::minf(Value x, Value y) { return arith::MinNumFOp::create(b, x, y); }
+Value KernelBuilder::expf(Value x) { return math::ExpOp::create(b, x); }
+Value KernelBuilder::sqrtf(Value x) { return math::SqrtOp::create(b, x); }
+Value KernelBuilder::selectf(Value condition, Value x, Value y) {
+  return arith::SelectOp::create(b, condition, x, y);
+}
+Value KernelBuilder::lessf(Value x, Value y) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y);
+}
+Value KernelBuilder::round(Value x, tile::Format format) {
+  return tile::RoundOp::create(b, b.getF32Type(), x, format);
+}
+
+//===- Control flow ---------------------------------------------------------------------------===//
+
+void KernelBuilder::forLoop(Value lower, Value upper, int64_t step,
+                            function_ref<void(Value)> body, bool unroll) {
+  forLoop(lower, upper, step, {}, [&](Value i, ValueRange) {
+    body(i);
+    return Values{};
+  }, unroll);
+}
+
+Values KernelBuilder::forLoop(Value lower, Value upper, int64_t step, ValueRange init,
+                              function_ref<Values(Value, ValueRange)> body, bool unroll) {
+  auto loop = scf::ForOp::create(b, lower, upper, index(step), init);
+  if (unroll)
+    loop->setAttr("unroll", b.getUnitAttr());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Values results = body(loop.getInductionVar(), loop.getRegionIterArgs());
+  b.setInsertionPointToEnd(loop.getBody());
+  if (!loop.getBody()->mightHaveTerminator())
+    scf::YieldOp::create(b, results);
+  return Values(loop.getResults().begin(), loop.getResults().end());
+}
+
+void KernelBuilder::when(Value condition, function_ref<void()> then, function_ref<void()> otherwise) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/bool(otherwise));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  then();
+  if (otherwise) {
+    b.setInsertionPointToStart(branch.elseBlock());
+    otherwise();
+  }
+}
+
+Values KernelBuilder::choose(Value condition, function_ref<Values()> then,
+                             function_ref<Values()> otherwise) {
+  auto branch = scf::IfOp::create(
+      b, condition,
+      [&](OpBuilder &nested, Location loc) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(nested.saveInsertionPoint());
+        Values values = then();
+        scf::YieldOp::create(b, values);
+      },
+      [&](OpBuilder &nested, Location loc) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(nested.saveInsertionPoint());
+        Values values = otherwise();
+        scf::YieldOp::create(b, values);
+      });
+  return Values(branch.getResults().begin(), branch.getResults().end());
+}
+
+void KernelBuilder::pipeline(Value lower, Value upper, int64_t step,
+                             function_ref<void(Value)> roles) {
+  auto pipeline = tile::PipelineOp::create(b, lower, upper, index(step));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&pipeline.getBody().front());
+  roles(pipeline.getBody().getArgument(0));
+}
+
+void KernelBuilder::role(StringRef name, function_ref<void()> body) {
+  auto role = tile::RoleOp::create(b, name);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&role.getBody().front());
+  body();
+}
+
+//===- Memory ---------------------------------------------------------------------------------===//
+
+Value KernelBuilder::blockId(tile::Axis axis) {
+  return tile::BlockIdOp::create(b, b.getIndexType(), axis);
+}
+Value KernelBuilder::alloc(ArrayRef<int64_t> shape, Type element) {
+  return tile::AllocOp::create(b, view(shape, element, tile::Space::Shared), IntegerAttr());
+}
+Value KernelBuilder::ring(int64_t stages, ArrayRef<int64_t> shape, Type element) {
+  return tile::RingOp::create(b, tile::RingType::get(b.getContext(), stages, shape, element),
+                              IntegerAttr());
+}
+static Type stageOf(Value ring) { return cast<tile::RingType>(ring.getType()).getStageType(); }
+Value KernelBuilder::acquire(Value ring) { return tile::AcquireOp::create(b, stageOf(ring), ring); }
+void KernelBuilder::commit(Value ring) { tile::CommitOp::create(b, ring); }
+Value KernelBuilder::wait(Value ring) { return tile::WaitOp::create(b, stageOf(ring), ring); }
+void KernelBuilder::release(Value ring) { tile::ReleaseOp::create(b, ring); }
+
+Value KernelBuilder::load(Value view, ValueRange indices, ArrayRef<int64_t> sizes, int64_t rows,
+                          int64_t cols) {
+  Type element = cast<tile::ViewType>(view.getType()).getElement();
+  return tile::LoadOp::create(b, tile(rows, cols, element), view, indices, sizes);
+}
+void KernelBuilder::store(Value tile, Value view, ValueRange indices, ArrayRef<int64_t> sizes,
+                          Value limit) {
+  tile::StoreOp::create(b, tile, view, indices, limit, sizes);
+}
+Value KernelBuilder::loadScalar(Value view, ValueRange indices, Type type) {
+  return tile::LoadScalarOp::create(b, type, view, indices);
+}
+Value KernelBuilder::loadScalar(Value view, ValueRange indices) {
+  return loadScalar(view, indices, cast<tile::ViewType>(view.getType()).getElement());
+}
+void KernelBuilder::storeScalar(Value value, Value view, ValueRange indices) {
+  tile::StoreScalarOp::create(b, value, view, indices);
+}
+Value KernelBuilder::reinterpret(Value bytes, Value byteOffset, tile::ViewType type) {
+  return tile::ReinterpretOp::create(b, type, bytes, byteOffset);
+}
+
+//===- Tiles ----------------------------------------------------------------------------------===//
+
+Value KernelBuilder::fill(double value, int64_t rows, int64_t cols) {
+  return fill(f32(value), rows, cols);
+}
+Value KernelBuilder::fill(Value value, int64_t rows, int64_t cols) {
+  return tile::FillOp::create(b, tile(rows, cols, value.getType()), value);
+}
+
+Value KernelBuilder::map(ValueRange inputs, int64_t rows, int64_t cols,
+                         function_ref<Value(ValueRange)> body) {
+  auto map = tile::MapOp::create(b, tile(rows, cols), inputs);
+  Block &block = map.getBody().emplaceBlock();
+  for (Value input : inputs)
+    block.addArgument(cast<tile::TileType>(input.getType()).getElement(), b.getLoc());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&block);
+  tile::YieldOp::create(b, body(block.getArguments()));
+  return map;
+}
+
+Value KernelBuilder::reduce(tile::ReduceKind kind, Value input) {
+  auto type = cast<tile::TileType>(input.getType());
+  return tile::ReduceOp::create(b, tile(type.getRows(), 1, type.getElement()), kind, input);
+}
+Value KernelBuilder::extract(Value tile, int64_t row, int64_t col) {
+  return tile::ExtractOp::create(b, cast<tile::TileType>(tile.getType()).getElement(), tile, row, col);
+}
+Value KernelBuilder::slice(Value input, int64_t row, int64_t col, int64_t rows, int64_t cols) {
+  Type element = cast<tile::TileType>(input.getType()).getElement();
+  return tile::SliceOp::create(b, tile(rows, cols, element), input, row, col);
+}
+Value KernelBuilder::reshape(Value input, int64_t rows, int64_t cols) {
+  Type element = cast<tile::TileType>(input.getType()).getElement();
+  return tile::ReshapeOp::create(b, tile(rows, cols, element), input);
+}
+Value KernelBuilder::mma(Value x, Value y, Value acc) {
+  return tile::MmaOp::create(b, acc.getType(), x, y, acc, tile::Side::B, StringAttr());
+}
+Value KernelBuilder::fma(Value x, Value y, Value acc) {
+  return tile::FmaOp::create(b, acc.getType(), x, y, acc, StringAttr());
+}
+
+} // namespace m3c::kernel

@@ -1,0 +1,118 @@
+// Builds the body of a `tile.kernel` tersely. Kernel families use it; it adds no decisions of its own.
+#pragma once
+
+#include "dialects/tile/Tile.h"
+#include "passes/targets/common/Target.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace m3c::kernel {
+
+using mlir::Type;
+using mlir::Value;
+using Values = llvm::SmallVector<Value>;
+
+class KernelBuilder {
+public:
+  /// Opens a kernel at the end of `module`. `parameters` are view types or `index`.
+  KernelBuilder(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef family,
+                const Schedule &schedule, llvm::ArrayRef<Type> parameters);
+
+  tile::KernelOp kernel() const { return op; }
+  Value parameter(unsigned i) { return op.getBody().getArgument(i); }
+  /// Ends the kernel.
+  tile::KernelOp finish();
+
+  mlir::ImplicitLocOpBuilder &builder() { return b; }
+
+  //===- Types
+  Type f32Type() { return b.getF32Type(); }
+  Type i32Type() { return b.getI32Type(); }
+  Type byteType() { return b.getI8Type(); }
+  tile::TileType tile(int64_t rows, int64_t cols, Type element);
+  tile::TileType tile(int64_t rows, int64_t cols) { return tile(rows, cols, f32Type()); }
+  tile::ViewType view(llvm::ArrayRef<int64_t> shape, Type element,
+                      tile::Space space = tile::Space::Global);
+
+  //===- Index and scalar arithmetic; constants are folded
+  Value index(int64_t value);
+  Value f32(double value);
+  Value i32(int64_t value);
+  Value add(Value a, Value b);
+  Value sub(Value a, Value b);
+  Value mul(Value a, Value b);
+  Value mul(Value a, int64_t b) { return mul(a, index(b)); }
+  Value add(Value a, int64_t b) { return add(a, index(b)); }
+  Value div(Value a, int64_t b);
+  Value rem(Value a, int64_t b);
+  Value min(Value a, Value b);
+  Value max(Value a, Value b);
+  Value less(Value a, Value b);
+  Value equal(Value a, Value b);
+  /// ⌈a / b⌉ for non-negative a.
+  Value ceilDiv(Value a, int64_t b) { return div(add(a, b - 1), b); }
+
+  //===- Control flow
+  void forLoop(Value lower, Value upper, int64_t step, llvm::function_ref<void(Value)> body,
+               bool unroll = false);
+  Values forLoop(Value lower, Value upper, int64_t step, mlir::ValueRange init,
+                 llvm::function_ref<Values(Value, mlir::ValueRange)> body, bool unroll = false);
+  void when(Value condition, llvm::function_ref<void()> then,
+            llvm::function_ref<void()> otherwise = {});
+  Values choose(Value condition, llvm::function_ref<Values()> then,
+                llvm::function_ref<Values()> otherwise);
+  void pipeline(Value lower, Value upper, int64_t step, llvm::function_ref<void(Value)> roles);
+  void role(llvm::StringRef name, llvm::function_ref<void()> body);
+
+  //===- Memory
+  Value blockId(tile::Axis axis);
+  Value alloc(llvm::ArrayRef<int64_t> shape, Type element);
+  Value ring(int64_t stages, llvm::ArrayRef<int64_t> shape, Type element);
+  Value acquire(Value ring);
+  void commit(Value ring);
+  Value wait(Value ring);
+  void release(Value ring);
+  Value load(Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes, int64_t rows,
+             int64_t cols);
+  void store(Value tile, Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes,
+             Value limit = {});
+  Value loadScalar(Value view, mlir::ValueRange indices, Type type);
+  Value loadScalar(Value view, mlir::ValueRange indices);
+  Value loadIndex(Value view, mlir::ValueRange indices) {
+    return loadScalar(view, indices, b.getIndexType());
+  }
+  void storeScalar(Value value, Value view, mlir::ValueRange indices);
+  Value reinterpret(Value bytes, Value byteOffset, tile::ViewType type);
+
+  //===- Tiles
+  Value fill(double value, int64_t rows, int64_t cols);
+  Value fill(Value value, int64_t rows, int64_t cols);
+  /// The region receives one scalar per operand and returns the scalar result.
+  Value map(mlir::ValueRange inputs, int64_t rows, int64_t cols,
+            llvm::function_ref<Value(mlir::ValueRange)> body);
+  Value reduce(tile::ReduceKind kind, Value input);
+  Value extract(Value tile, int64_t row, int64_t col);
+  Value slice(Value tile, int64_t row, int64_t col, int64_t rows, int64_t cols);
+  Value reshape(Value tile, int64_t rows, int64_t cols);
+  Value mma(Value a, Value b, Value acc);
+  Value fma(Value a, Value b, Value acc);
+
+  //===- FP32 scalars, inside or outside a region
+  Value addf(Value a, Value b);
+  Value subf(Value a, Value b);
+  Value mulf(Value a, Value b);
+  Value divf(Value a, Value b);
+  Value maxf(Value a, Value b);
+  Value minf(Value a, Value b);
+  Value expf(Value a);
+  Value sqrtf(Value a);
+  Value selectf(Value condition, Value a, Value b);
+  Value lessf(Value a, Value b);
+  Value round(Value a, tile::Format format);
+
+private:
+  mlir::ImplicitLocOpBuilder b;
+  tile::KernelOp op;
+};
+
+} // namespace m3c::kernel

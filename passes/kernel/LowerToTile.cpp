@@ -1,0 +1,148 @@
+#include "passes/kernel/Passes.h"
+
+#include "passes/kernel/StepLowering.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+#define GEN_PASS_DEF_LOWERTOTILE
+#include "passes/kernel/Passes.h.inc"
+
+namespace {
+
+constexpr int64_t defaultBuckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+
+struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
+  using LowerToTileBase::LowerToTileBase;
+
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+
+  LogicalResult run() {
+    ModuleOp module = getOperation();
+    auto [target, row] = findChip(chip);
+    if (!target)
+      return module.emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+    func::FuncOp function;
+    for (auto candidate : module.getOps<func::FuncOp>())
+      if (candidate->hasAttr(m3::stepAttr))
+        function = candidate;
+    if (!function)
+      return module.emitError("no function of the module is marked as a step (") << m3::stepAttr << ")";
+    Schedule choices;
+    if (failed(readOverrides(choices)))
+      return failure();
+
+    OpBuilder builder(module.getContext());
+    builder.setInsertionPointToEnd(module.getBody());
+    makeCache(function, builder);
+    auto program = plan::ProgramOp::create(builder, module.getLoc(), function.getSymName());
+    if (program.getBody().empty())
+      program.getBody().emplaceBlock();
+    SmallVector<int64_t> rows(buckets.begin(), buckets.end());
+    if (rows.empty())
+      rows.assign(std::begin(defaultBuckets), std::end(defaultBuckets));
+    // A module symbol keeps its name while the function still has it.
+    function.setSymName((function.getSymName() + ".m3").str());
+    for (int64_t bucketRows : rows)
+      if (failed(lowerBucket(function, program, bucketRows, *target, *row, choices)))
+        return failure();
+    function.erase();
+    for (auto weight : llvm::make_early_inc_range(module.getOps<m3::WeightOp>()))
+      weight.erase();
+    // The program comes last, after kernels that buckets added.
+    program->moveAfter(&module.getBody()->back());
+    for (tile::KernelOp kernel : module.getOps<tile::KernelOp>()) {
+      (void)kernel;
+      ++kernels;
+    }
+    return success();
+  }
+
+  LogicalResult readOverrides(Schedule &choices) {
+    for (const std::string &text : overrides) {
+      auto [name, number] = StringRef(text).split('=');
+      int64_t value;
+      if (number.getAsInteger(10, value) || !name.contains('.'))
+        return getOperation().emitError("schedule choice '")
+               << text << "' is not of the form family.choice=number";
+      choices[name.str()] = value;
+    }
+    return success();
+  }
+
+  /// Page layout: layer after layer the K and V slots of every head, then the index key's slot where a
+  /// layer writes one; the slot sizes are those of docs/plan-format.md.
+  void makeCache(func::FuncOp function, OpBuilder &builder) {
+    m3::CacheType type;
+    for (Type argument : function.getArgumentTypes())
+      if (auto cache = dyn_cast<m3::CacheType>(argument))
+        type = cache;
+    if (!type)
+      return;
+    SmallVector<bool> indexed(type.getLayers(), false);
+    function.walk([&](m3::CacheWriteOp write) {
+      if (write.getIndexKeys())
+        indexed[write.getLayer()] = true;
+    });
+    int64_t slot = slotBytes(type.getKv(), type.getHeadDim());
+    int64_t indexSlot = type.getIndexDim() ? slotBytes(type.getKv(), type.getIndexDim()) : 0, end = 0;
+    SmallVector<int64_t> kv, index;
+    for (bool hasIndex : indexed) {
+      kv.push_back(end);
+      end += 2 * type.getKvHeads() * slot;
+      index.push_back(hasIndex ? end : -1);
+      end += hasIndex ? indexSlot : 0;
+    }
+    auto kind = *plan::symbolizeCacheType(m3::stringifyCacheStorage(type.getKv()));
+    auto grid = *plan::symbolizeCacheGrid(m3::stringifyCacheGrid(type.getGrid()));
+    plan::CacheOp::create(builder, function.getLoc(), kind, grid, m3::blockTokens, end, slot, kv, index);
+  }
+
+  LogicalResult lowerBucket(func::FuncOp function, plan::ProgramOp program, int64_t bucketRows,
+                            const Target &target, const Chip &row, const Schedule &choices) {
+    OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
+    auto bucket = plan::BucketOp::create(builder, function.getLoc(), bucketRows, bucketRows,
+                                         IntegerAttr(), IntegerAttr());
+    OpBuilder body = OpBuilder::atBlockEnd(bucket.getBody().empty() ? &bucket.getBody().emplaceBlock()
+                                                                   : &bucket.getBody().front());
+    StepLowering step(getOperation(), getOperation(), target, row, choices, bucketRows, body);
+    for (Operation &op : function.getBody().front()) {
+      if (auto ret = dyn_cast<func::ReturnOp>(op)) {
+        plan::OutputOp::create(step.bucket, op.getLoc(), step.bufferOf(ret.getOperand(0)));
+        break;
+      }
+      Family lower = findFamily(&op);
+      if (!lower)
+        return op.emitError("no kernel family lowers this operation; run the fusion passes before "
+                            "m3-to-tile, or add a family (passes/kernel/Families.cpp)");
+      if (failed(lower(&op, step)))
+        return failure();
+    }
+    launches += step.launches;
+    return success();
+  }
+};
+
+} // namespace
+
+int64_t slotBytes(m3::CacheStorage storage, int64_t dims) {
+  switch (storage) {
+  case m3::CacheStorage::f32:
+    return m3::blockTokens * dims * 4;
+  case m3::CacheStorage::bf16:
+    return m3::blockTokens * dims * 2;
+  case m3::CacheStorage::fp8:
+    return m3::blockTokens * dims;
+  case m3::CacheStorage::nvfp4:
+    return m3::blockTokens * (dims / 2 + dims / 16);
+  }
+  llvm_unreachable("cache storage");
+}
+
+} // namespace m3c::kernel

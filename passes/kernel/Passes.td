@@ -1,0 +1,58 @@
+// Passes on tile kernels and the lowering that makes them.
+#ifndef M3C_PASSES_KERNEL_PASSES_TD
+#define M3C_PASSES_KERNEL_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerToTile : Pass<"m3-to-tile", "::mlir::ModuleOp"> {
+  let summary = "m3 operations to kernels and to the launches of a plan";
+  let description = [{
+    For the step function and each bucket of rows, every operation or fused group is handed to its kernel
+    family, which builds (or finds) the `tile.kernel` for its shape and schedule and appends the launches
+    to the bucket. Weight buffers with their recipes, the layout of the cache and taps are made on the
+    way. The m3 function and its weights are gone afterwards.
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"\"", "chip row to build for">,
+    ListOption<"buckets", "buckets", "int64_t", "rows of each bucket, ascending">,
+    ListOption<"overrides", "schedule", "std::string", "family.choice=value">,
+    Option<"taps", "taps", "bool", "true", "mark block and expert choices for traces">
+  ];
+  let statistics = [
+    Statistic<"kernels", "kernels", "kernels built">,
+    Statistic<"launches", "launches", "launches of all buckets">
+  ];
+  let dependentDialects = ["::m3c::tile::TileDialect", "::m3c::plan::PlanDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def SelectAtoms : Pass<"tile-select-atoms", "::m3c::tile::KernelOp"> {
+  let summary = "names the atom of every operation that a target has instructions for";
+  let description = [{
+    Looks `tile.mma`, `tile.fma`, dequantisation and quantisation up in the table of the chip's target.
+    An operation without a row is an error that names the operation, its format and the chip.
+  }];
+  let options = [Option<"chip", "chip", "std::string", "\"\"", "chip row">];
+  let statistics = [Statistic<"selected", "atoms", "operations that got an atom">];
+}
+
+def AssignShared : Pass<"tile-assign-shared", "::m3c::tile::KernelOp"> {
+  let summary = "gives every allocation and ring its place in the work item's memory";
+  let description = [{
+    Offsets are multiples of 64 bytes in program order; `shared_bytes` becomes the total. Allocations
+    live as long as the work item, so none share bytes.
+  }];
+  let statistics = [Statistic<"bytes", "shared bytes", "bytes of all kernels">];
+}
+
+def CheckLimits : Pass<"tile-check-limits", "::m3c::tile::KernelOp"> {
+  let summary = "refuses a kernel that does not fit the chip";
+  let description = [{
+    Shared memory against the chip row, and register tiles that are carried through a loop against the
+    vector registers; the message says which resource and by how much.
+  }];
+  let options = [Option<"chip", "chip", "std::string", "\"\"", "chip row">];
+}
+
+#endif

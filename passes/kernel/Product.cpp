@@ -1,0 +1,201 @@
+#include "passes/kernel/Product.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+
+SmallVector<Type> weightParameterTypes(MLIRContext *context, const PackedWeight &weight) {
+  auto view = [&](ArrayRef<int64_t> shape, Type element) {
+    return tile::ViewType::get(context, shape, element, tile::Space::Global);
+  };
+  int64_t panels = weight.panels * weight.matrices;
+  SmallVector<Type> types = {
+      view({panels, weight.k / weight.perWord(), panelOutputs}, IntegerType::get(context, 32))};
+  if (!weight.scales.empty())
+    types.push_back(
+        view({panels, weight.k / weight.group(), panelOutputs}, IntegerType::get(context, 8)));
+  if (!weight.global.empty())
+    types.push_back(view({ShapedType::kDynamic}, Float32Type::get(context)));
+  return types;
+}
+
+WeightView bindWeight(KernelBuilder &kb, const PackedWeight &weight, unsigned &next) {
+  WeightView view{weight, kb.parameter(next++), {}, {}};
+  if (!weight.scales.empty())
+    view.scales = kb.parameter(next++);
+  if (!weight.global.empty())
+    view.global = kb.parameter(next++);
+  return view;
+}
+
+void addWeightArguments(StepLowering &step, const PackedWeight &weight,
+                        SmallVectorImpl<LaunchArgument> &arguments) {
+  for (const std::string &symbol : {weight.words, weight.scales, weight.global})
+    if (!symbol.empty())
+      arguments.push_back({step.weight(symbol), plan::Access::Read});
+}
+
+/// Calls `body` with every k of [kBegin, kBegin + count) in order and the dequantised weights of
+/// `panels` panels at that k; values are carried through the loops.
+static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel, int64_t panels,
+                       Value kBegin, int64_t count, ValueRange init,
+                       function_ref<Values(Value k, Value weights, ValueRange carried)> body) {
+  const PackedWeight &shape = weight.shape;
+  int64_t perWord = shape.perWord(), cols = panels * panelOutputs;
+  Value zero = kb.index(0);
+  auto wordLoop = [&](Value firstK, int64_t words, Value scale, ValueRange carriedIn) {
+    return kb.forLoop(zero, kb.index(words), 1, carriedIn, [&](Value word, ValueRange carried) {
+      Value k = kb.add(firstK, kb.mul(word, perWord));
+      Value codes = kb.load(weight.words, {panel, kb.div(k, perWord), zero}, {panels, 1, panelOutputs},
+                            1, cols);
+      return kb.forLoop(zero, kb.index(perWord), 1, carried, [&](Value part, ValueRange inner) {
+        Value weights = tile::DequantWordsOp::create(kb.builder(), kb.tile(1, cols), codes, part, scale,
+                                                     shape.format(), StringAttr());
+        return body(kb.add(k, part), weights, inner);
+      }, /*unroll=*/true);
+    });
+  };
+  int64_t group = shape.group();
+  if (!group)
+    return wordLoop(kBegin, count / perWord, {}, init);
+  tile::Format scaleFormat = group == 32 ? tile::Format::E8M0 : tile::Format::E4M3;
+  return kb.forLoop(zero, kb.index(count / group), 1, init, [&](Value g, ValueRange carried) {
+    Value k = kb.add(kBegin, kb.mul(g, group));
+    Value bytes = kb.load(weight.scales, {panel, kb.div(k, group), zero}, {panels, 1, panelOutputs}, 1,
+                          cols);
+    Value scale = tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), bytes, scaleFormat,
+                                         StringAttr());
+    return wordLoop(k, group / perWord, scale, carried);
+  });
+}
+
+/// Codes go through registers once; rows of the register tile share each dequantised vector.
+static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+  int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
+  int64_t cols = panels * panelOutputs;
+  kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
+    Value acc = kb.fill(0.0, rows, cols);
+    Values result = forEachK(kb, product.weight, product.panel, panels, kb.index(0),
+                             product.weight.shape.k, acc, [&](Value k, Value weights, ValueRange carried) {
+                               Value x = kb.load(product.x, {row, k}, {rows, 1}, rows, 1);
+                               return Values{kb.mma(x, weights, carried[0])};
+                             });
+    epilogue(result[0], row);
+  });
+}
+
+/// A chunk of the panels is dequantised into a ring, then multiplied with one tile of rows after the
+/// other; partial sums wait in shared memory between chunks.
+static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+  const Schedule &schedule = product.schedule;
+  int64_t rows = schedule.at("rows"), panels = schedule.at("panels"), chunk = schedule.at("k_chunk");
+  int64_t cols = panels * panelOutputs, k = product.weight.shape.k;
+  Value zero = kb.index(0);
+  kb.when(kb.less(product.rowBegin, product.rowEnd), [&] {
+    Value sums = kb.alloc({llvm::divideCeil(schedule.at("row_block"), rows) * rows, cols}, kb.f32Type());
+    Value ring = kb.ring(schedule.at("stages"), {chunk, cols}, kb.f32Type());
+    auto eachTile = [&](function_ref<void(Value row, Value local)> body) {
+      kb.forLoop(product.rowBegin, product.rowEnd, rows,
+                 [&](Value row) { body(row, kb.sub(row, product.rowBegin)); });
+    };
+    eachTile([&](Value, Value local) {
+      kb.store(kb.fill(0.0, rows, cols), sums, {local, zero}, {rows, cols});
+    });
+    kb.pipeline(zero, kb.index(k), chunk, [&](Value kBegin) {
+      kb.role("dequantise", [&] {
+        Value stage = kb.acquire(ring);
+        forEachK(kb, product.weight, product.panel, panels, kBegin, chunk, {},
+                 [&](Value at, Value weights, ValueRange) {
+                   kb.store(weights, stage, {kb.sub(at, kBegin), zero}, {1, cols});
+                   return Values{};
+                 });
+        kb.commit(ring);
+      });
+      kb.role("multiply", [&] {
+        Value stage = kb.wait(ring);
+        eachTile([&](Value row, Value local) {
+          Value acc = kb.load(sums, {local, zero}, {rows, cols}, rows, cols);
+          Values result = kb.forLoop(zero, kb.index(chunk), 1, acc, [&](Value at, ValueRange carried) {
+            Value x = kb.load(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
+            Value weights = kb.load(stage, {at, zero}, {1, cols}, 1, cols);
+            return Values{kb.mma(x, weights, carried[0])};
+          });
+          kb.store(result[0], sums, {local, zero}, {rows, cols});
+        });
+        kb.release(ring);
+      });
+    });
+    eachTile([&](Value row, Value local) {
+      epilogue(kb.load(sums, {local, zero}, {rows, cols}, rows, cols), row);
+    });
+  });
+}
+
+void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+  if (product.schedule.at("ring"))
+    emitRing(kb, product, epilogue);
+  else
+    emitStreaming(kb, product, epilogue);
+}
+
+Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit, int64_t rows) {
+  int64_t &panels = schedule.at("panels");
+  panels = std::max(panels, panelUnit);
+  while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
+    --panels;
+  int64_t &tileRows = schedule.at("rows");
+  // Two operands of an interleaved pair double the accumulators.
+  if (panels > 1 && schedule.at("ring") && panelUnit > 1)
+    tileRows = std::max<int64_t>(1, tileRows / panelUnit);
+  tileRows = std::min(tileRows, rows);
+  if (schedule.at("ring")) {
+    int64_t unit = std::max(weight.group(), weight.perWord());
+    int64_t &chunk = schedule.at("k_chunk");
+    chunk = std::min(chunk, weight.k);
+    while (weight.k % chunk || chunk % unit)
+      --chunk;
+    schedule.at("row_block") = std::min(schedule.at("row_block"), rows);
+  }
+  return schedule;
+}
+
+SmallVector<plan::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows) {
+  int64_t rowBlock = schedule.at("ring") ? schedule.at("row_block") : rows;
+  return {{panels / schedule.at("panels"), 0}, {int64_t(llvm::divideCeil(rows, rowBlock)), 0}};
+}
+
+void storeColumns(KernelBuilder &kb, Value tile, Value view, Value row, Value col, int64_t outputs,
+                  Value rowEnd) {
+  auto type = cast<tile::TileType>(tile.getType());
+  int64_t rows = type.getRows(), cols = type.getCols();
+  if (outputs % panelOutputs == 0) {
+    kb.store(tile, view, {row, col}, {rows, cols}, rowEnd);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      Value at = kb.add(row, r), column = kb.add(col, c);
+      kb.when(kb.less(at, rowEnd), [&] {
+        kb.when(kb.less(column, kb.index(outputs)),
+                [&] { kb.storeScalar(kb.extract(tile, r, c), view, {at, column}); });
+      });
+    }
+}
+
+std::string spell(const PackedWeight &weight) {
+  std::string stack = weight.matrices > 1 ? formatv("{0}x", weight.matrices).str() : "";
+  return formatv("{0}_{1}{2}x{3}", m3::stringifyEncoding(weight.encoding), stack, weight.outputs,
+                 weight.k);
+}
+
+std::string spell(const Schedule &schedule) {
+  std::string text;
+  for (const auto &[name, value] : schedule)
+    text += formatv("_{0}{1}", name.substr(0, 1), value);
+  return text;
+}
+
+} // namespace m3c::kernel

@@ -1,0 +1,59 @@
+// Products with a packed weight: the loops that every projection, expert and head kernel shares.
+//
+// y[m,n] is one chain of fused multiply-adds over ascending k, starting from 0, on exactly dequantised
+// weights; the global scale of NVFP4 is a single multiplication at the end. No schedule changes that
+// order, so results do not depend on tile shapes, on the rows of a batch, or on the work split.
+#pragma once
+
+#include "passes/kernel/KernelBuilder.h"
+#include "passes/kernel/StepLowering.h"
+
+namespace m3c::kernel {
+
+/// A packed weight inside a kernel.
+struct WeightView {
+  PackedWeight shape;
+  Value words;  ///< view [panels, K/perWord, 16] of i32
+  Value scales; ///< view [panels, K/group, 16] of bytes, or null
+  Value global; ///< view of f32, or null
+};
+
+/// Parameter types of a packed weight, in the order words, scales, global (those that exist).
+llvm::SmallVector<Type> weightParameterTypes(mlir::MLIRContext *context, const PackedWeight &weight);
+/// Binds parameters from `next` on, and advances it.
+WeightView bindWeight(KernelBuilder &kb, const PackedWeight &weight, unsigned &next);
+/// The matching launch arguments.
+void addWeightArguments(StepLowering &step, const PackedWeight &weight,
+                        llvm::SmallVectorImpl<LaunchArgument> &arguments);
+
+/// Rows × panels × K of one work item.
+struct Product {
+  WeightView weight;
+  Value x;                ///< view [rows, K] of f32
+  Value rowBegin, rowEnd; ///< rows to compute; whole register tiles may read past rowEnd
+  Value panel;            ///< first panel
+  Schedule schedule;      ///< rows, panels, ring, and with a ring: stages, row_block, k_chunk
+};
+
+/// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .
+using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
+
+/// Emits the loops of one work item.
+void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
+
+/// `panels` and `k_chunk` of a schedule made to divide the weight, `rows` and `row_block` fitted to the
+/// bucket.
+Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit, int64_t rows);
+
+/// Work items of a product: panels / (panels per item) × row blocks.
+llvm::SmallVector<plan::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows);
+
+/// Stores columns of a tile; outputs past `outputs` are not written.
+void storeColumns(KernelBuilder &kb, Value tile, Value view, Value row, Value col, int64_t outputs,
+                  Value rowEnd);
+
+/// A short spelling for kernel names, e.g. "mxfp8_1024x256".
+std::string spell(const PackedWeight &weight);
+std::string spell(const Schedule &schedule);
+
+} // namespace m3c::kernel

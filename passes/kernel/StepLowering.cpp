@@ -1,0 +1,90 @@
+#include "passes/kernel/StepLowering.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+
+Value StepLowering::bufferOf(Value tensor) {
+  auto found = buffers.find(tensor);
+  return found == buffers.end() ? Value() : found->second;
+}
+
+Value StepLowering::makeBuffer(Value tensor, StringRef name) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  int64_t width = 1;
+  for (int64_t size : type.getShape().drop_front())
+    width *= size;
+  int64_t rowBytes = width * type.getElementTypeBitWidth() / 8;
+  return buffers[tensor] = scratch(name, rowBytes, 0, paddingRows * rowBytes);
+}
+
+Value StepLowering::scratch(StringRef name, int64_t rowBytes, int64_t blockBytes, int64_t fixedBytes) {
+  return plan::BufferOp::create(bucket, loc(), name, rowBytes, blockBytes, fixedBytes);
+}
+
+Value StepLowering::weight(StringRef symbol) {
+  Value &value = weights[symbol];
+  if (!value)
+    value = plan::WeightOp::create(bucket, loc(), symbol);
+  return value;
+}
+
+Value StepLowering::batch(plan::BatchArray array) {
+  Value &value = batches[int(array)];
+  if (!value)
+    value = plan::BatchOp::create(bucket, loc(), plan::PointerType::get(bucket.getContext()), array);
+  return value;
+}
+
+Value StepLowering::pool(int64_t offset) {
+  return plan::PoolOp::create(bucket, loc(), plan::PointerType::get(bucket.getContext()), offset);
+}
+
+tile::KernelOp StepLowering::kernel(StringRef name, function_ref<tile::KernelOp()> build) {
+  if (auto existing = module.lookupSymbol<tile::KernelOp>(name))
+    return existing;
+  return build();
+}
+
+void StepLowering::launch(tile::KernelOp kernel, ArrayRef<LaunchArgument> arguments,
+                          ArrayRef<plan::GridDim> grid, StringRef label) {
+  SmallVector<Value> values;
+  SmallVector<plan::Access> accesses;
+  for (const LaunchArgument &argument : arguments) {
+    values.push_back(argument.value);
+    accesses.push_back(argument.access);
+  }
+  SmallVector<plan::GridDim> full(grid.begin(), grid.end());
+  full.resize(3);
+  plan::LaunchOp::create(bucket, loc(), kernel.getSymName(), values, accesses, full, label);
+  ++launches;
+}
+
+void StepLowering::tap(plan::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer) {
+  plan::TapOp::create(bucket, loc(), kind, layer, rowBytes, buffer);
+}
+
+Schedule StepLowering::schedule(StringRef family, Schedule problem) const {
+  problem.emplace("rows", rows);
+  Schedule result = target.schedule(family, problem, chip);
+  for (auto &[choice, value] : result)
+    if (auto found = overrides.find((family + "." + choice).str()); found != overrides.end())
+      value = found->second;
+  return result;
+}
+
+m3::WeightOp StepLowering::weightOp(StringRef symbol) {
+  return source.lookupSymbol<m3::WeightOp>(symbol);
+}
+
+int64_t layerOf(StringRef symbol) {
+  int64_t layer;
+  if (!symbol.consume_front("layers.") || symbol.consumeInteger(10, layer))
+    return -1;
+  return layer;
+}
+
+} // namespace m3c::kernel

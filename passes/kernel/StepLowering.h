@@ -1,0 +1,105 @@
+// State of lowering one step function to the kernels and launches of one bucket.
+#pragma once
+
+#include "dialects/m3/M3.h"
+#include "dialects/plan/Plan.h"
+#include "passes/kernel/KernelBuilder.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace m3c::kernel {
+
+/// Elements of buffers past the last row: register tiles of rows may read (never write) that many.
+inline constexpr int64_t paddingRows = 16;
+/// Outputs of one panel of a packed weight.
+inline constexpr int64_t panelOutputs = 16;
+
+/// A weight as kernels read it: names of its buffers, and its sizes in elements.
+struct PackedWeight {
+  m3::Encoding encoding;
+  std::string words, scales, global; ///< buffer symbols; empty where there is none
+  int64_t outputs = 0;               ///< of one matrix, unpadded
+  int64_t panels = 0;                ///< of one matrix
+  int64_t k = 0;
+  int64_t matrices = 1; ///< of a stack
+
+  int64_t group() const; ///< elements along K that share a scale, 0 = none
+  int64_t perWord() const;
+  tile::Format format() const;
+};
+
+struct LaunchArgument {
+  Value value;
+  plan::Access access;
+};
+
+class StepLowering {
+public:
+  StepLowering(mlir::ModuleOp module, mlir::ModuleOp source, const Target &target, const Chip &chip,
+               const Schedule &overrides, int64_t rows, mlir::OpBuilder bucket)
+      : module(module), source(source), target(target), chip(chip), overrides(overrides), rows(rows),
+        bucket(bucket) {}
+
+  //===- Values of the bucket
+  /// The buffer of an m3 tensor that was lowered before.
+  Value bufferOf(Value tensor);
+  /// A new buffer for a result: rows of the tensor's width.
+  Value makeBuffer(Value tensor, llvm::StringRef name);
+  void bind(Value tensor, Value buffer) { buffers[tensor] = buffer; }
+  Value scratch(llvm::StringRef name, int64_t rowBytes, int64_t blockBytes, int64_t fixedBytes);
+  Value weight(llvm::StringRef symbol);
+  Value batch(plan::BatchArray array);
+  Value pool(int64_t offset);
+
+  //===- Kernels and launches
+  /// The kernel of that name, built by `build` if the module does not have it.
+  tile::KernelOp kernel(llvm::StringRef name, llvm::function_ref<tile::KernelOp()> build);
+  void launch(tile::KernelOp kernel, llvm::ArrayRef<LaunchArgument> arguments,
+              llvm::ArrayRef<plan::GridDim> grid, llvm::StringRef label);
+  void tap(plan::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);
+  /// The target's schedule with the user's overrides ("family.choice").
+  Schedule schedule(llvm::StringRef family, Schedule problem) const;
+
+  //===- Weights
+  /// The weight op that `symbol` names.
+  m3::WeightOp weightOp(llvm::StringRef symbol);
+  /// Packs matrices side by side: the panels of source i start at panel i and step by the number of
+  /// sources when `interleave`, else follow the sources before it. All share encoding and K; a stack of
+  /// experts is packed expert by expert.
+  mlir::FailureOr<PackedWeight> pack(llvm::StringRef name, llvm::ArrayRef<m3::WeightOp> sources,
+                                     bool interleave);
+  /// A vector as FP32, or a matrix as stored; the name of its buffer.
+  std::string vector(m3::WeightOp weight);
+  std::string raw(m3::WeightOp weight);
+
+  mlir::ModuleOp module; ///< receives kernels and buffers
+  mlir::ModuleOp source; ///< holds the weights
+  const Target &target;
+  const Chip &chip;
+  const Schedule &overrides;
+  const int64_t rows;
+  mlir::OpBuilder bucket;
+  int64_t launches = 0;
+
+private:
+  mlir::Location loc() { return module.getLoc(); }
+  void addWeightBuffer(llvm::StringRef symbol, plan::Recipe recipe, int64_t bits, int64_t rowLength,
+                       int64_t panels, int64_t bytes, llvm::ArrayRef<mlir::Attribute> pieces);
+
+  llvm::DenseMap<Value, Value> buffers;
+  llvm::StringMap<Value> weights;
+  std::map<int, Value> batches;
+};
+
+/// Lowers one op or fused group.
+using Family = mlir::LogicalResult (*)(mlir::Operation *op, StepLowering &step);
+/// The family of an op: by name, or for `m3.fused` by kind. Null if none lowers it.
+Family findFamily(mlir::Operation *op);
+
+/// Bytes of one page slot: 128 tokens of one lane of `dims` elements, scales included.
+int64_t slotBytes(m3::CacheStorage storage, int64_t dims);
+
+/// Layer number in a weight's symbol ("layers.3.q_proj"), −1 if it has none.
+int64_t layerOf(llvm::StringRef symbol);
+
+} // namespace m3c::kernel

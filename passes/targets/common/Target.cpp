@@ -1,0 +1,31 @@
+#include "passes/targets/common/Target.h"
+
+#include "passes/targets/x86/X86Target.h"
+
+namespace m3c {
+
+const std::vector<std::unique_ptr<Target>> &allTargets() {
+  static const auto targets = [] {
+    std::vector<std::unique_ptr<Target>> list;
+    list.push_back(makeX86Target());
+    return list;
+  }();
+  return targets;
+}
+
+const Target *findTarget(llvm::StringRef name) {
+  for (const auto &target : allTargets())
+    if (target->name() == name)
+      return target.get();
+  return nullptr;
+}
+
+std::pair<const Target *, const Chip *> findChip(llvm::StringRef name) {
+  for (const auto &target : allTargets())
+    for (const Chip &chip : target->chips())
+      if (chip.name == name)
+        return {target.get(), &chip};
+  return {nullptr, nullptr};
+}
+
+} // namespace m3c

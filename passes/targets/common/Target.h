@@ -1,0 +1,67 @@
+// What the compiler knows of a target: its chips as data, its atoms, its schedules, and how the text of
+// a kernel becomes machine code. Everything else about a chip stays in the target's folder.
+#pragma once
+
+#include "compiler/codegen/CppPrinter.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace m3c {
+
+/// One chip row.
+struct Chip {
+  std::string name;                  ///< as the plan file and the driver spell it
+  std::vector<std::string> features; ///< what the driver must report to run this code
+  int64_t lanes;                     ///< FP32 lanes of one vector register
+  int64_t vectorRegisters;           ///< per thread
+  int64_t sharedBytes;               ///< on-chip memory that one work item may use
+};
+
+/// One instruction, or the short sequence that stands for it: a row of the target's table.
+struct Atom {
+  std::string name;     ///< for people and `explain`
+  std::string op;       ///< the tile op that it serves, e.g. "tile.dequant_words"
+  std::string format;   ///< storage format, empty where the op has none
+  std::string chip;     ///< empty: every chip of the target
+  std::string function; ///< device function
+  std::string pattern;  ///< regular expression that the machine code must show
+};
+
+/// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
+using Schedule = std::map<std::string, int64_t>;
+
+class Target {
+public:
+  virtual ~Target() = default;
+  virtual llvm::StringRef name() const = 0;
+  virtual llvm::ArrayRef<Chip> chips() const = 0;
+  virtual llvm::ArrayRef<Atom> atoms() const = 0;
+
+  /// The tuned schedule of `family` for a problem (its sizes by name: "rows", "n", "k", "group"…).
+  virtual Schedule schedule(llvm::StringRef family, const Schedule &problem,
+                            const Chip &chip) const = 0;
+
+  virtual codegen::EntryStyle entryStyle() const = 0;
+  /// Device headers by include path.
+  virtual const std::map<std::string, std::string> &deviceHeaders() const = 0;
+  /// Text to machine code. Throws Error with the compiler's message.
+  virtual std::vector<std::byte> build(const std::string &kernel, const std::string &text,
+                                       const Chip &chip) const = 0;
+  /// Compiler name, version and flags: part of cache keys and of the manifest.
+  virtual std::string toolchain(const Chip &chip) const = 0;
+  /// How results on this target are proven, for `m3c targets`.
+  virtual llvm::StringRef proof() const = 0;
+};
+
+/// Every target that was built in, in the order in which `m3c targets` lists them.
+const std::vector<std::unique_ptr<Target>> &allTargets();
+/// Null if there is none of that name.
+const Target *findTarget(llvm::StringRef name);
+/// The target that has a chip of that name, and the chip.
+std::pair<const Target *, const Chip *> findChip(llvm::StringRef name);
+
+} // namespace m3c

@@ -1,0 +1,86 @@
+#include "passes/targets/x86/X86Target.h"
+
+#include "compiler/toolchains/HostCompiler.h"
+#include "passes/targets/x86/DeviceHeaders.h"
+#include "passes/targets/x86/X86Schedules.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+namespace m3c {
+namespace {
+
+// Vector registers and lanes: Intel SDM vol. 1, ch. 14 and 15. The on-chip limit is half of the 512 KiB
+// second-level cache of the smallest core that we tune for, so that streamed weights have room beside it.
+const Chip chipRows[] = {
+    {"x86-avx2", {"avx2", "fma", "f16c"}, 8, 16, 256 * 1024},
+    {"x86-avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 16, 32, 512 * 1024},
+};
+
+const Atom atomRows[] = {
+    {"fma_f32_lanes_b", "tile.mma", "", "", "mma", "vfm?add"},
+    {"fma_f32", "tile.fma", "", "", "fma", "vfm?add"},
+    {"words_f32", "tile.dequant_words", "f32", "", "words_f32", ""},
+    {"words_bf16", "tile.dequant_words", "bf16", "", "words_bf16", ""},
+    {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", "vpsrad"},
+    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", "vpermps"},
+    {"group_table", "tile.dequant_group", "", "", "dequantGroup", "vpermps"},
+    {"quant_group", "tile.quant_group", "", "", "quantGroup", ""},
+};
+
+class X86Target final : public Target {
+public:
+  llvm::StringRef name() const override { return "x86"; }
+  llvm::ArrayRef<Chip> chips() const override { return chipRows; }
+  llvm::ArrayRef<Atom> atoms() const override { return atomRows; }
+  Schedule schedule(llvm::StringRef family, const Schedule &problem,
+                    const Chip &chip) const override {
+    return x86Schedule(family, problem, chip);
+  }
+
+  codegen::EntryStyle entryStyle() const override {
+    return {"#include \"tile.h\"\n\n",
+            [](llvm::StringRef name, llvm::ArrayRef<std::string> types,
+               llvm::ArrayRef<std::string> names) {
+              std::string text = llvm::formatv(
+                  "extern \"C\" __attribute__((visibility(\"default\"))) void {0}(void *const *params, "
+                  "u32 x, u32 y, u32 z, void *shared) {{\n"
+                  "  [[maybe_unused]] const i64 blockX = x, blockY = y, blockZ = z;\n"
+                  "  (void)shared;\n",
+                  name);
+              for (size_t i = 0; i < types.size(); ++i)
+                text += llvm::formatv("  {0} {1} = *({0} const *)params[{2}];\n", types[i], names[i], i);
+              return text;
+            }};
+  }
+
+  const std::map<std::string, std::string> &deviceHeaders() const override {
+    return x86DeviceHeaders();
+  }
+
+  std::vector<std::byte> build(const std::string &kernel, const std::string &text,
+                               const Chip &chip) const override {
+    return toolchains::compileHostObject(kernel, text, deviceHeaders(), options(chip));
+  }
+
+  std::string toolchain(const Chip &chip) const override {
+    return toolchains::hostToolchainVersion() + " " + options(chip).isa.text();
+  }
+
+  llvm::StringRef proof() const override { return "executed"; }
+
+private:
+  static toolchains::HostCompileOptions options(const Chip &chip) {
+    toolchains::HostCompileOptions options;
+    bool wide = chip.lanes == 16;
+    // Contraction stays off: a fused multiply-add stands where the kernel says so, so that the same
+    // sum comes out of every schedule.
+    options.isa = {wide ? "x86-64-v4" : "x86-64-v3", {}, wide ? 512u : 256u};
+    return options;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeX86Target() { return std::make_unique<X86Target>(); }
+
+} // namespace m3c
