@@ -180,21 +180,23 @@ LogicalResult Printer::memory(Operation *op) {
           return op.emitOpError("has no offset; run tile-assign-shared");
         RingType type = op.getRing().getType();
         int64_t elements = type.getByteSize() / type.getStages() / elementBytes(type.getElement());
-        define(op, "ring", formatv("Ring<{0}, {1}, {2}>(({0} *)((u8 *)shared + {3}))",
-                                   elementType(type.getElement()), type.getStages(), elements,
-                                   *op.getOffset()));
+        define(op, "ring",
+               formatv("Ring<{0}, {1}, {2}>(({0} *)((u8 *)shared + {3}))",
+                       elementType(type.getElement()), type.getStages(), elements,
+                       *op.getOffset()));
         return success();
       })
       .Case([&](ReinterpretOp op) {
-        define(op, "view", formatv("({0} *)({1} + {2})",
-                                   elementType(op.getView().getType().getElement()),
-                                   name(op.getSource()), name(op.getByteOffset())));
+        define(op, "view",
+               formatv("({0} *)({1} + {2})", elementType(op.getView().getType().getElement()),
+                       name(op.getSource()), name(op.getByteOffset())));
         return success();
       })
       .Case([&](LoadOp op) {
         BoxLayout box = *boxLayout(op.getView().getType(), op.getSizes());
-        define(op, "t", formatv("load<{0}, {1}>({2}, {3})", tileArguments(op.getResult().getType()),
-                                box.length, address(op.getView(), op.getIndices()), box.stride));
+        define(op, "t",
+               formatv("load<{0}, {1}>({2}, {3})", tileArguments(op.getResult().getType()),
+                       box.length, address(op.getView(), op.getIndices()), box.stride));
         return success();
       })
       .Case([&](StoreOp op) {
@@ -219,8 +221,9 @@ LogicalResult Printer::memory(Operation *op) {
         return success();
       })
       .Case([&](CopyOp op) {
-        line(formatv("copyAhead<{0}>({1});", op.getBytes(), address(op.getView(), op.getIndices())) +
-             origin(op));
+        line(
+            formatv("copyAhead<{0}>({1});", op.getBytes(), address(op.getView(), op.getIndices())) +
+            origin(op));
         return success();
       })
       .Case([&](BarrierOp op) {
@@ -249,13 +252,15 @@ LogicalResult Printer::memory(Operation *op) {
 LogicalResult Printer::arithmetic(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](FillOp op) {
-        define(op, "t", formatv("fill<{0}>({1})", tileArguments(op.getResult().getType()),
-                                name(op.getValue())));
+        define(op, "t",
+               formatv("fill<{0}>({1})", tileArguments(op.getResult().getType()),
+                       name(op.getValue())));
         return success();
       })
       .Case([&](ReduceOp op) {
-        define(op, "t", formatv("reduce{0}({1})", op.getKind() == ReduceKind::Add ? "Add" : "Max",
-                                name(op.getInput())));
+        define(op, "t",
+               formatv("reduce{0}({1})", op.getKind() == ReduceKind::Add ? "Add" : "Max",
+                       name(op.getInput())));
         return success();
       })
       .Case([&](ExtractOp op) {
@@ -264,32 +269,37 @@ LogicalResult Printer::arithmetic(Operation *op) {
         return success();
       })
       .Case([&](ReshapeOp op) {
-        define(op, "t", formatv("reshape<{0}>({1})", tileArguments(op.getResult().getType()),
-                                name(op.getInput())));
+        define(op, "t",
+               formatv("reshape<{0}>({1})", tileArguments(op.getResult().getType()),
+                       name(op.getInput())));
         return success();
       })
       .Case([&](SliceOp op) {
         TileType type = op.getResult().getType();
-        define(op, "t", formatv("slice<{0}, {1}, {2}, {3}>({4})", type.getRows(), type.getCols(),
-                                op.getRow(), op.getCol(), name(op.getInput())));
+        define(op, "t",
+               formatv("slice<{0}, {1}, {2}, {3}>({4})", type.getRows(), type.getCols(),
+                       op.getRow(), op.getCol(), name(op.getInput())));
         return success();
       })
       .Case([&](MmaOp op) {
         std::string plain = op.getSide() == Side::B ? "mma" : "mmaLanesA";
-        define(op, "acc", formatv("{0}({1})", atomCall(op.getAtom(), plain),
-                                  list({op.getA(), op.getB(), op.getAcc()})));
+        define(op, "acc",
+               formatv("{0}({1})", atomCall(op.getAtom(), plain),
+                       list({op.getA(), op.getB(), op.getAcc()})));
         return success();
       })
       .Case([&](FmaOp op) {
-        define(op, "acc", formatv("{0}({1})", atomCall(op.getAtom(), "fma"),
-                                  list({op.getA(), op.getB(), op.getAcc()})));
+        define(op, "acc",
+               formatv("{0}({1})", atomCall(op.getAtom(), "fma"),
+                       list({op.getA(), op.getB(), op.getAcc()})));
         return success();
       })
       .Case([&](DequantWordsOp op) {
         std::string plain = formatv("words_{0}", stringifyFormat(op.getFormat()));
         std::string scale = op.getScale() ? ", " + name(op.getScale()) : "";
-        define(op, "w", formatv("{0}({1}, {2}{3})", atomCall(op.getAtom(), plain),
-                                name(op.getWords()), name(op.getPart()), scale));
+        define(op, "w",
+               formatv("{0}({1}, {2}{3})", atomCall(op.getAtom(), plain), name(op.getWords()),
+                       name(op.getPart()), scale));
         return success();
       })
       .Case([&](DecodeOp op) {
@@ -303,9 +313,10 @@ LogicalResult Printer::arithmetic(Operation *op) {
         return success();
       })
       .Case([&](DequantGroupOp op) {
-        define(op, "g", formatv("{0}<{1}>({2}, {3})", atomCall(op.getAtom(), "dequantGroup"),
-                                op.getE4m3Grid() ? "Grid::E4m3" : "Grid::Exact",
-                                name(op.getCodes()), name(op.getScale())));
+        define(op, "g",
+               formatv("{0}<{1}>({2}, {3})", atomCall(op.getAtom(), "dequantGroup"),
+                       op.getE4m3Grid() ? "Grid::E4m3" : "Grid::Exact", name(op.getCodes()),
+                       name(op.getScale())));
         return success();
       })
       .Case([&](QuantGroupOp op) {

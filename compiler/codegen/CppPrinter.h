@@ -1,6 +1,6 @@
-// Prints a verified `tile.kernel` as C++-like text: one call into the target's device header per tile
-// op, plain loops and scalar expressions for scf, arith and math. The text says nothing that the IR
-// does not say; shapes become template arguments.
+// Prints a verified `tile.kernel` as C++-like text: one call into the target's device header per
+// tile op, plain loops and scalar expressions for scf, arith and math. The text says nothing that
+// the IR does not say; shapes become template arguments.
 #pragma once
 
 #include "dialects/tile/Tile.h"
@@ -20,8 +20,8 @@ struct EntryStyle {
       open;
 };
 
-/// Text of one kernel. The kernel must have its shared memory assigned and its atoms selected; an op
-/// that has no printed form is reported on it and the result is a failure.
+/// Text of one kernel. The kernel must have its shared memory assigned and its atoms selected; an
+/// op that has no printed form is reported on it and the result is a failure.
 mlir::FailureOr<std::string> printKernel(tile::KernelOp kernel, const EntryStyle &style);
 
 } // namespace m3c::codegen

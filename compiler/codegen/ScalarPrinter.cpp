@@ -82,19 +82,32 @@ struct Spelling {
   bool infix;
 };
 constexpr Spelling spellings[] = {
-    {"arith.addi", "+", true},       {"arith.subi", "-", true},
-    {"arith.muli", "*", true},       {"arith.divsi", "/", true},
-    {"arith.remsi", "%", true},      {"arith.andi", "&", true},
-    {"arith.ori", "|", true},        {"arith.xori", "^", true},
-    {"arith.shli", "<<", true},      {"arith.shrsi", ">>", true},
-    {"arith.addf", "+", true},       {"arith.subf", "-", true},
-    {"arith.mulf", "*", true},       {"arith.divf", "/", true},
-    {"arith.minsi", "minimum", false}, {"arith.maxsi", "maximum", false},
-    {"arith.maxnumf", "maximum", false}, {"arith.minnumf", "minimum", false},
-    {"arith.negf", "-", false},      {"arith.select", "select", false},
-    {"math.exp", "exp", false},      {"math.sqrt", "squareRoot", false},
-    {"math.absf", "magnitude", false}, {"math.fma", "fusedMultiplyAdd", false},
-    {"math.cos", "cosine", false},   {"math.sin", "sine", false},
+    {"arith.addi", "+", true},
+    {"arith.subi", "-", true},
+    {"arith.muli", "*", true},
+    {"arith.divsi", "/", true},
+    {"arith.remsi", "%", true},
+    {"arith.andi", "&", true},
+    {"arith.ori", "|", true},
+    {"arith.xori", "^", true},
+    {"arith.shli", "<<", true},
+    {"arith.shrsi", ">>", true},
+    {"arith.addf", "+", true},
+    {"arith.subf", "-", true},
+    {"arith.mulf", "*", true},
+    {"arith.divf", "/", true},
+    {"arith.minsi", "minimum", false},
+    {"arith.maxsi", "maximum", false},
+    {"arith.maxnumf", "maximum", false},
+    {"arith.minnumf", "minimum", false},
+    {"arith.negf", "-", false},
+    {"arith.select", "select", false},
+    {"math.exp", "exp", false},
+    {"math.sqrt", "squareRoot", false},
+    {"math.absf", "magnitude", false},
+    {"math.fma", "fusedMultiplyAdd", false},
+    {"math.cos", "cosine", false},
+    {"math.sin", "sine", false},
     {"math.isnan", "isNan", false},
 };
 
@@ -105,9 +118,8 @@ LogicalResult printScalar(Operation *op, ArrayRef<std::string> operands, std::st
   for (const Spelling &spelling : spellings) {
     if (opName != spelling.op)
       continue;
-    text = spelling.infix
-               ? formatv("{0} {1} {2}", operands[0], spelling.symbol, operands[1]).str()
-               : formatv("{0}({1})", spelling.symbol, llvm::join(operands, ", ")).str();
+    text = spelling.infix ? formatv("{0} {1} {2}", operands[0], spelling.symbol, operands[1]).str()
+                          : formatv("{0}({1})", spelling.symbol, llvm::join(operands, ", ")).str();
     return success();
   }
   return TypeSwitch<Operation *, LogicalResult>(op)
@@ -123,19 +135,20 @@ LogicalResult printScalar(Operation *op, ArrayRef<std::string> operands, std::st
       .Case<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp, arith::ExtUIOp, arith::SIToFPOp,
             arith::UIToFPOp, arith::FPToSIOp, arith::ExtFOp, arith::TruncFOp>([&](auto op) {
         Type type = op->getResult(0).getType();
-        StringRef target = type.isF32()          ? "f32"
-                           : type.isF64()        ? "f64"
-                           : type.isIndex()      ? "i64"
-                           : type.isInteger(64)  ? "i64"
-                           : type.isInteger(32)  ? "i32"
-                           : type.isInteger(16)  ? "u16"
-                                                 : "u8";
+        StringRef target = type.isF32()         ? "f32"
+                           : type.isF64()       ? "f64"
+                           : type.isIndex()     ? "i64"
+                           : type.isInteger(64) ? "i64"
+                           : type.isInteger(32) ? "i32"
+                           : type.isInteger(16) ? "u16"
+                                                : "u8";
         text = formatv("convert<{0}>({1})", target, operands[0]);
         return success();
       })
       .Case([&](tile::RoundOp op) {
         text = formatv("round_{0}({1})", tile::stringifyFormat(op.getFormat()), operands[0]);
-        return success(op.getFormat() == tile::Format::BF16 || op.getFormat() == tile::Format::E4M3);
+        return success(op.getFormat() == tile::Format::BF16 ||
+                       op.getFormat() == tile::Format::E4M3);
       })
       .Default([](Operation *) { return failure(); });
 }

@@ -1,5 +1,6 @@
-// Text of one scalar op of arith or math. The same text is used for scalars and, inside a `tile.map`,
-// for the lanes of a vector: it only uses operators and functions that the device headers overload.
+// Text of one scalar op of arith or math. The same text is used for scalars and, inside a
+// `tile.map`, for the lanes of a vector: it only uses operators and functions that the device
+// headers overload.
 #pragma once
 
 #include "mlir/IR/Operation.h"

@@ -3,6 +3,7 @@
 #include "dialects/m3/M3.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/tile/Tile.h"
+#include "passes/kernel/Passes.h"
 #include "passes/plan/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,6 +22,7 @@ void m3c::registerAllDialects(mlir::DialectRegistry &registry) {
 }
 
 void m3c::registerAllPasses() {
+  kernel::registerKernelPasses();
   registerPlanPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();

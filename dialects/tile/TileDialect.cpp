@@ -119,8 +119,9 @@ LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "T-V1: a view has at least one dimension";
   for (auto [i, size] : llvm::enumerate(shape))
     if ((ShapedType::isDynamic(size) && i != 0) || size == 0)
-      return emitError() << "T-V2: dimension " << i
-                         << " of a view must be a positive constant (only the first may be dynamic)";
+      return emitError()
+             << "T-V2: dimension " << i
+             << " of a view must be a positive constant (only the first may be dynamic)";
   if (!isElement(element))
     return emitError() << "T-V3: " << element << " is no element type of a view";
   return success();

@@ -20,15 +20,13 @@ void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name, 
   state.addAttribute(getScheduleAttrName(state.name), schedule);
   Block *entry = new Block;
   state.addRegion()->push_back(entry);
-  entry->addArguments(type.getInputs(),
-                      SmallVector<Location>(type.getNumInputs(), state.location));
+  entry->addArguments(type.getInputs(), SmallVector<Location>(type.getNumInputs(), state.location));
 }
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                      function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(
       parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
       getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
@@ -77,13 +75,15 @@ static LogicalResult verifyIndices(Operation *op, ViewType view, size_t count) {
   return success();
 }
 
-static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> sizes, TileType tile) {
+static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> sizes,
+                               TileType tile) {
   FailureOr<BoxLayout> layout = boxLayout(view, sizes);
   if (failed(layout))
     return op->emitOpError("T-M5: the box is not a run of equal contiguous chunks of ") << view;
   for (auto [i, size] : llvm::enumerate(sizes))
     if (size < 1 || (!ShapedType::isDynamic(view.getShape()[i]) && size > view.getShape()[i]))
-      return op->emitOpError("T-M6: size ") << size << " of dimension " << i << " does not fit " << view;
+      return op->emitOpError("T-M6: size ")
+             << size << " of dimension " << i << " does not fit " << view;
   if (layout->count * layout->length != tile.getRows() * tile.getCols())
     return op->emitOpError("T-M7: the box has ")
            << layout->count * layout->length << " elements, " << tile << " has "
@@ -157,8 +157,7 @@ ParseResult PipelineOp::parse(OpAsmParser &parser, OperationState &result) {
       parser.parseKeyword("to") || parser.parseOperand(upper) || parser.parseKeyword("step") ||
       parser.parseOperand(step) || parser.resolveOperand(lower, index, result.operands) ||
       parser.resolveOperand(upper, index, result.operands) ||
-      parser.resolveOperand(step, index, result.operands) ||
-      parser.parseRegion(*body, induction) ||
+      parser.resolveOperand(step, index, result.operands) || parser.parseRegion(*body, induction) ||
       parser.parseOptionalAttrDict(result.attributes))
     return failure();
   return success();
@@ -179,7 +178,8 @@ struct RingUse {
 };
 } // namespace
 
-static LogicalResult noteUse(Operation *op, Operation *&slot, int &owner, int role, Operation *roleOp) {
+static LogicalResult noteUse(Operation *op, Operation *&slot, int &owner, int role,
+                             Operation *roleOp) {
   if (op->getParentOp() != roleOp)
     return op->emitOpError("T-P2: stands inside a loop or branch of its role");
   if (slot)
@@ -201,13 +201,16 @@ LogicalResult PipelineOp::verify() {
     WalkResult walk = role.getBody().walk([&](Operation *op) {
       LogicalResult result = success();
       if (auto use = dyn_cast<AcquireOp>(op))
-        result = noteUse(op, rings[use.getRing()].acquire, rings[use.getRing()].producer, index, role);
+        result =
+            noteUse(op, rings[use.getRing()].acquire, rings[use.getRing()].producer, index, role);
       else if (auto use = dyn_cast<CommitOp>(op))
-        result = noteUse(op, rings[use.getRing()].commit, rings[use.getRing()].producer, index, role);
+        result =
+            noteUse(op, rings[use.getRing()].commit, rings[use.getRing()].producer, index, role);
       else if (auto use = dyn_cast<WaitOp>(op))
         result = noteUse(op, rings[use.getRing()].wait, rings[use.getRing()].consumer, index, role);
       else if (auto use = dyn_cast<ReleaseOp>(op))
-        result = noteUse(op, rings[use.getRing()].release, rings[use.getRing()].consumer, index, role);
+        result =
+            noteUse(op, rings[use.getRing()].release, rings[use.getRing()].consumer, index, role);
       return failed(result) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (walk.wasInterrupted())
@@ -216,8 +219,9 @@ LogicalResult PipelineOp::verify() {
   }
   for (auto &[ring, use] : rings) {
     if (!use.acquire || !use.commit || !use.wait || !use.release)
-      return emitOpError("T-P1: a ring needs acquire, commit, wait and release; a copy that is never "
-                         "waited for, or a wait that nothing fills, stands in this pipeline");
+      return emitOpError(
+          "T-P1: a ring needs acquire, commit, wait and release; a copy that is never "
+          "waited for, or a wait that nothing fills, stands in this pipeline");
     if (use.consumer <= use.producer)
       return emitOpError("T-P1: a ring is drained by a later role than the one that fills it");
     if (use.commit->isBeforeInBlock(use.acquire) || use.release->isBeforeInBlock(use.wait))
@@ -290,11 +294,13 @@ LogicalResult MmaOp::verify() {
   int64_t kb = onB ? b.getRows() : b.getCols(), n = onB ? b.getCols() : b.getRows();
   int64_t accM = onB ? acc.getRows() : acc.getCols(), accN = onB ? acc.getCols() : acc.getRows();
   if (ka != kb || m != accM || n != accN)
-    return emitOpError("T-A1: shapes ") << a << ", " << b << ", " << acc << " are no product with lanes on "
-                                        << stringifySide(getSide());
+    return emitOpError("T-A1: shapes ")
+           << a << ", " << b << ", " << acc << " are no product with lanes on "
+           << stringifySide(getSide());
   if (!a.getElement().isF32() || !b.getElement().isF32() || !acc.getElement().isF32() ||
       getResult().getType() != acc)
-    return emitOpError("T-A2: operands and accumulator are f32, the result is the accumulator's type");
+    return emitOpError(
+        "T-A2: operands and accumulator are f32, the result is the accumulator's type");
   return success();
 }
 
@@ -317,7 +323,8 @@ LogicalResult DequantWordsOp::verify() {
   if (getScale()) {
     TileType scale = getScale().getType();
     if (scale != out)
-      return emitOpError("T-A5: the scale is ") << scale << ", one per value of " << out << " expected";
+      return emitOpError("T-A5: the scale is ")
+             << scale << ", one per value of " << out << " expected";
   }
   if (getFormat() == Format::E8M0)
     return emitOpError("T-A6: e8m0 is a scale format");
@@ -327,10 +334,11 @@ LogicalResult DequantWordsOp::verify() {
 static LogicalResult verifyCoded(Operation *op, Format format, TileType codes, TileType values) {
   int64_t bits = format == Format::BF16 ? 16 : format == Format::F32 ? 32 : 8;
   if (format == Format::E2M1)
-    return op->emitOpError("T-A7: e2m1 codes have no element of their own; use the group or word ops");
+    return op->emitOpError(
+        "T-A7: e2m1 codes have no element of their own; use the group or word ops");
   if (!codes.getElement().isInteger(bits) && !(bits == 32 && codes.getElement().isF32()))
-    return op->emitOpError("T-A7: ") << stringifyFormat(format) << " codes are i" << bits << ", found "
-                                     << codes;
+    return op->emitOpError("T-A7: ")
+           << stringifyFormat(format) << " codes are i" << bits << ", found " << codes;
   if (!values.getElement().isF32() || codes.getRows() != values.getRows() ||
       codes.getCols() != values.getCols())
     return op->emitOpError("T-A4: codes and f32 values have the same shape");

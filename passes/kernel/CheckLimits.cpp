@@ -32,8 +32,9 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
     }
     int64_t shared = kernel.getSharedBytes().value_or(0);
     if (shared > row->sharedBytes) {
-      kernel.emitError("needs ") << shared << " bytes of shared memory, " << row->name << " gives a work item "
-                                 << row->sharedBytes << ": " << shared - row->sharedBytes
+      kernel.emitError("needs ") << shared << " bytes of shared memory, " << row->name
+                                 << " gives a work item " << row->sharedBytes << ": "
+                                 << shared - row->sharedBytes
                                  << " too many; make the tile, the chunk or the ring smaller";
       return signalPassFailure();
     }
@@ -42,9 +43,9 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
       for (Value carried : loop.getRegionIterArgs())
         registers += registersOf(carried.getType(), *row);
       if (registers > row->vectorRegisters) {
-        loop.emitError("carries ") << registers << " vector registers through the loop, " << row->name
-                                   << " has " << row->vectorRegisters
-                                   << "; make the register tile smaller";
+        loop.emitError("carries ")
+            << registers << " vector registers through the loop, " << row->name << " has "
+            << row->vectorRegisters << "; make the register tile smaller";
         signalPassFailure();
       }
     });

@@ -78,12 +78,15 @@ Value KernelBuilder::round(Value x, tile::Format format) {
 
 //===- Control flow ---------------------------------------------------------------------------===//
 
-void KernelBuilder::forLoop(Value lower, Value upper, int64_t step,
-                            function_ref<void(Value)> body, bool unroll) {
-  forLoop(lower, upper, step, {}, [&](Value i, ValueRange) {
-    body(i);
-    return Values{};
-  }, unroll);
+void KernelBuilder::forLoop(Value lower, Value upper, int64_t step, function_ref<void(Value)> body,
+                            bool unroll) {
+  forLoop(
+      lower, upper, step, {},
+      [&](Value i, ValueRange) {
+        body(i);
+        return Values{};
+      },
+      unroll);
 }
 
 Values KernelBuilder::forLoop(Value lower, Value upper, int64_t step, ValueRange init,
@@ -100,7 +103,8 @@ Values KernelBuilder::forLoop(Value lower, Value upper, int64_t step, ValueRange
   return Values(loop.getResults().begin(), loop.getResults().end());
 }
 
-void KernelBuilder::when(Value condition, function_ref<void()> then, function_ref<void()> otherwise) {
+void KernelBuilder::when(Value condition, function_ref<void()> then,
+                         function_ref<void()> otherwise) {
   auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/bool(otherwise));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
@@ -113,20 +117,15 @@ void KernelBuilder::when(Value condition, function_ref<void()> then, function_re
 
 Values KernelBuilder::choose(Value condition, function_ref<Values()> then,
                              function_ref<Values()> otherwise) {
-  auto branch = scf::IfOp::create(
-      b, condition,
-      [&](OpBuilder &nested, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.restoreInsertionPoint(nested.saveInsertionPoint());
-        Values values = then();
-        scf::YieldOp::create(b, values);
-      },
-      [&](OpBuilder &nested, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.restoreInsertionPoint(nested.saveInsertionPoint());
-        Values values = otherwise();
-        scf::YieldOp::create(b, values);
-      });
+  auto region = [&](function_ref<Values()> body) {
+    return [this, body](OpBuilder &nested, Location) {
+      OpBuilder::InsertionGuard guard(b);
+      b.restoreInsertionPoint(nested.saveInsertionPoint());
+      Values values = body();
+      scf::YieldOp::create(b, values);
+    };
+  };
+  auto branch = scf::IfOp::create(b, condition, region(then), region(otherwise));
   return Values(branch.getResults().begin(), branch.getResults().end());
 }
 
@@ -211,7 +210,8 @@ Value KernelBuilder::reduce(tile::ReduceKind kind, Value input) {
   return tile::ReduceOp::create(b, tile(type.getRows(), 1, type.getElement()), kind, input);
 }
 Value KernelBuilder::extract(Value tile, int64_t row, int64_t col) {
-  return tile::ExtractOp::create(b, cast<tile::TileType>(tile.getType()).getElement(), tile, row, col);
+  return tile::ExtractOp::create(b, cast<tile::TileType>(tile.getType()).getElement(), tile, row,
+                                 col);
 }
 Value KernelBuilder::slice(Value input, int64_t row, int64_t col, int64_t rows, int64_t cols) {
   Type element = cast<tile::TileType>(input.getType()).getElement();

@@ -1,4 +1,5 @@
-// Builds the body of a `tile.kernel` tersely. Kernel families use it; it adds no decisions of its own.
+// Builds the body of a `tile.kernel` tersely. Kernel families use it; it adds no decisions of its
+// own.
 #pragma once
 
 #include "dialects/tile/Tile.h"

@@ -33,7 +33,8 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       if (candidate->hasAttr(m3::stepAttr))
         function = candidate;
     if (!function)
-      return module.emitError("no function of the module is marked as a step (") << m3::stepAttr << ")";
+      return module.emitError("no function of the module is marked as a step (")
+             << m3::stepAttr << ")";
     Schedule choices;
     if (failed(readOverrides(choices)))
       return failure();
@@ -41,7 +42,7 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     OpBuilder builder(module.getContext());
     builder.setInsertionPointToEnd(module.getBody());
     makeCache(function, builder);
-    auto program = plan::ProgramOp::create(builder, module.getLoc(), function.getSymName());
+    auto program = planir::ProgramOp::create(builder, module.getLoc(), function.getSymName());
     if (program.getBody().empty())
       program.getBody().emplaceBlock();
     SmallVector<int64_t> rows(buckets.begin(), buckets.end());
@@ -76,8 +77,8 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     return success();
   }
 
-  /// Page layout: layer after layer the K and V slots of every head, then the index key's slot where a
-  /// layer writes one; the slot sizes are those of docs/plan-format.md.
+  /// Page layout: layer after layer the K and V slots of every head, then the index key's slot
+  /// where a layer writes one; the slot sizes are those of docs/plan-format.md.
   void makeCache(func::FuncOp function, OpBuilder &builder) {
     m3::CacheType type;
     for (Type argument : function.getArgumentTypes())
@@ -91,7 +92,8 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
         indexed[write.getLayer()] = true;
     });
     int64_t slot = slotBytes(type.getKv(), type.getHeadDim());
-    int64_t indexSlot = type.getIndexDim() ? slotBytes(type.getKv(), type.getIndexDim()) : 0, end = 0;
+    int64_t indexSlot = type.getIndexDim() ? slotBytes(type.getKv(), type.getIndexDim()) : 0,
+            end = 0;
     SmallVector<int64_t> kv, index;
     for (bool hasIndex : indexed) {
       kv.push_back(end);
@@ -99,22 +101,23 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       index.push_back(hasIndex ? end : -1);
       end += hasIndex ? indexSlot : 0;
     }
-    auto kind = *plan::symbolizeCacheType(m3::stringifyCacheStorage(type.getKv()));
-    auto grid = *plan::symbolizeCacheGrid(m3::stringifyCacheGrid(type.getGrid()));
-    plan::CacheOp::create(builder, function.getLoc(), kind, grid, m3::blockTokens, end, slot, kv, index);
+    auto kind = *planir::symbolizeCacheType(m3::stringifyCacheStorage(type.getKv()));
+    auto grid = *planir::symbolizeCacheGrid(m3::stringifyCacheGrid(type.getGrid()));
+    planir::CacheOp::create(builder, function.getLoc(), kind, grid, m3::blockTokens, end, slot, kv,
+                            index);
   }
 
-  LogicalResult lowerBucket(func::FuncOp function, plan::ProgramOp program, int64_t bucketRows,
+  LogicalResult lowerBucket(func::FuncOp function, planir::ProgramOp program, int64_t bucketRows,
                             const Target &target, const Chip &row, const Schedule &choices) {
     OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
-    auto bucket = plan::BucketOp::create(builder, function.getLoc(), bucketRows, bucketRows,
-                                         IntegerAttr(), IntegerAttr());
-    OpBuilder body = OpBuilder::atBlockEnd(bucket.getBody().empty() ? &bucket.getBody().emplaceBlock()
-                                                                   : &bucket.getBody().front());
+    auto bucket = planir::BucketOp::create(builder, function.getLoc(), bucketRows, bucketRows,
+                                           IntegerAttr(), IntegerAttr());
+    OpBuilder body = OpBuilder::atBlockEnd(
+        bucket.getBody().empty() ? &bucket.getBody().emplaceBlock() : &bucket.getBody().front());
     StepLowering step(getOperation(), getOperation(), target, row, choices, bucketRows, body);
     for (Operation &op : function.getBody().front()) {
       if (auto ret = dyn_cast<func::ReturnOp>(op)) {
-        plan::OutputOp::create(step.bucket, op.getLoc(), step.bufferOf(ret.getOperand(0)));
+        planir::OutputOp::create(step.bucket, op.getLoc(), step.bufferOf(ret.getOperand(0)));
         break;
       }
       Family lower = findFamily(&op);
@@ -133,13 +136,13 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
 
 int64_t slotBytes(m3::CacheStorage storage, int64_t dims) {
   switch (storage) {
-  case m3::CacheStorage::f32:
+  case m3::CacheStorage::F32:
     return m3::blockTokens * dims * 4;
-  case m3::CacheStorage::bf16:
+  case m3::CacheStorage::BF16:
     return m3::blockTokens * dims * 2;
-  case m3::CacheStorage::fp8:
+  case m3::CacheStorage::FP8:
     return m3::blockTokens * dims;
-  case m3::CacheStorage::nvfp4:
+  case m3::CacheStorage::NVFP4:
     return m3::blockTokens * (dims / 2 + dims / 16);
   }
   llvm_unreachable("cache storage");

@@ -22,7 +22,7 @@ def LowerToTile : Pass<"m3-to-tile", "::mlir::ModuleOp"> {
     Statistic<"kernels", "kernels", "kernels built">,
     Statistic<"launches", "launches", "launches of all buckets">
   ];
-  let dependentDialects = ["::m3c::tile::TileDialect", "::m3c::plan::PlanDialect",
+  let dependentDialects = ["::m3c::tile::TileDialect", "::m3c::planir::PlanDialect",
                            "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
 }

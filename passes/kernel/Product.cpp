@@ -35,7 +35,7 @@ void addWeightArguments(StepLowering &step, const PackedWeight &weight,
                         SmallVectorImpl<LaunchArgument> &arguments) {
   for (const std::string &symbol : {weight.words, weight.scales, weight.global})
     if (!symbol.empty())
-      arguments.push_back({step.weight(symbol), plan::Access::Read});
+      arguments.push_back({step.weight(symbol), planir::Access::Read});
 }
 
 /// Calls `body` with every k of [kBegin, kBegin + count) in order and the dequantised weights of
@@ -49,13 +49,16 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   auto wordLoop = [&](Value firstK, int64_t words, Value scale, ValueRange carriedIn) {
     return kb.forLoop(zero, kb.index(words), 1, carriedIn, [&](Value word, ValueRange carried) {
       Value k = kb.add(firstK, kb.mul(word, perWord));
-      Value codes = kb.load(weight.words, {panel, kb.div(k, perWord), zero}, {panels, 1, panelOutputs},
-                            1, cols);
-      return kb.forLoop(zero, kb.index(perWord), 1, carried, [&](Value part, ValueRange inner) {
-        Value weights = tile::DequantWordsOp::create(kb.builder(), kb.tile(1, cols), codes, part, scale,
-                                                     shape.format(), StringAttr());
-        return body(kb.add(k, part), weights, inner);
-      }, /*unroll=*/true);
+      Value codes = kb.load(weight.words, {panel, kb.div(k, perWord), zero},
+                            {panels, 1, panelOutputs}, 1, cols);
+      return kb.forLoop(
+          zero, kb.index(perWord), 1, carried,
+          [&](Value part, ValueRange inner) {
+            Value weights = tile::DequantWordsOp::create(kb.builder(), kb.tile(1, cols), codes,
+                                                         part, scale, shape.format(), StringAttr());
+            return body(kb.add(k, part), weights, inner);
+          },
+          /*unroll=*/true);
     });
   };
   int64_t group = shape.group();
@@ -64,10 +67,10 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   tile::Format scaleFormat = group == 32 ? tile::Format::E8M0 : tile::Format::E4M3;
   return kb.forLoop(zero, kb.index(count / group), 1, init, [&](Value g, ValueRange carried) {
     Value k = kb.add(kBegin, kb.mul(g, group));
-    Value bytes = kb.load(weight.scales, {panel, kb.div(k, group), zero}, {panels, 1, panelOutputs}, 1,
-                          cols);
-    Value scale = tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), bytes, scaleFormat,
-                                         StringAttr());
+    Value bytes =
+        kb.load(weight.scales, {panel, kb.div(k, group), zero}, {panels, 1, panelOutputs}, 1, cols);
+    Value scale =
+        tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), bytes, scaleFormat, StringAttr());
     return wordLoop(k, group / perWord, scale, carried);
   });
 }
@@ -78,24 +81,27 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
   int64_t cols = panels * panelOutputs;
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
     Value acc = kb.fill(0.0, rows, cols);
-    Values result = forEachK(kb, product.weight, product.panel, panels, kb.index(0),
-                             product.weight.shape.k, acc, [&](Value k, Value weights, ValueRange carried) {
-                               Value x = kb.load(product.x, {row, k}, {rows, 1}, rows, 1);
-                               return Values{kb.mma(x, weights, carried[0])};
-                             });
+    Values result =
+        forEachK(kb, product.weight, product.panel, panels, kb.index(0), product.weight.shape.k,
+                 acc, [&](Value k, Value weights, ValueRange carried) {
+                   Value x = kb.load(product.x, {row, k}, {rows, 1}, rows, 1);
+                   return Values{kb.mma(x, weights, carried[0])};
+                 });
     epilogue(result[0], row);
   });
 }
 
-/// A chunk of the panels is dequantised into a ring, then multiplied with one tile of rows after the
-/// other; partial sums wait in shared memory between chunks.
+/// A chunk of the panels is dequantised into a ring, then multiplied with one tile of rows after
+/// the other; partial sums wait in shared memory between chunks.
 static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   const Schedule &schedule = product.schedule;
-  int64_t rows = schedule.at("rows"), panels = schedule.at("panels"), chunk = schedule.at("k_chunk");
+  int64_t rows = schedule.at("rows"), panels = schedule.at("panels"),
+          chunk = schedule.at("k_chunk");
   int64_t cols = panels * panelOutputs, k = product.weight.shape.k;
   Value zero = kb.index(0);
   kb.when(kb.less(product.rowBegin, product.rowEnd), [&] {
-    Value sums = kb.alloc({llvm::divideCeil(schedule.at("row_block"), rows) * rows, cols}, kb.f32Type());
+    int64_t sumRows = llvm::divideCeil(schedule.at("row_block"), rows) * rows;
+    Value sums = kb.alloc({sumRows, cols}, kb.f32Type());
     Value ring = kb.ring(schedule.at("stages"), {chunk, cols}, kb.f32Type());
     auto eachTile = [&](function_ref<void(Value row, Value local)> body) {
       kb.forLoop(product.rowBegin, product.rowEnd, rows,
@@ -118,11 +124,12 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
         Value stage = kb.wait(ring);
         eachTile([&](Value row, Value local) {
           Value acc = kb.load(sums, {local, zero}, {rows, cols}, rows, cols);
-          Values result = kb.forLoop(zero, kb.index(chunk), 1, acc, [&](Value at, ValueRange carried) {
-            Value x = kb.load(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
-            Value weights = kb.load(stage, {at, zero}, {1, cols}, 1, cols);
-            return Values{kb.mma(x, weights, carried[0])};
-          });
+          Values result =
+              kb.forLoop(zero, kb.index(chunk), 1, acc, [&](Value at, ValueRange carried) {
+                Value x = kb.load(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
+                Value weights = kb.load(stage, {at, zero}, {1, cols}, 1, cols);
+                return Values{kb.mma(x, weights, carried[0])};
+              });
           kb.store(result[0], sums, {local, zero}, {rows, cols});
         });
         kb.release(ring);
@@ -141,7 +148,8 @@ void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
     emitStreaming(kb, product, epilogue);
 }
 
-Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit, int64_t rows) {
+Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
+                     int64_t rows) {
   int64_t &panels = schedule.at("panels");
   panels = std::max(panels, panelUnit);
   while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
@@ -150,19 +158,18 @@ Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t pane
   // Two operands of an interleaved pair double the accumulators.
   if (panels > 1 && schedule.at("ring") && panelUnit > 1)
     tileRows = std::max<int64_t>(1, tileRows / panelUnit);
-  tileRows = std::min(tileRows, rows);
+  tileRows = std::min(tileRows, std::min(rows, paddingRows));
   if (schedule.at("ring")) {
     int64_t unit = std::max(weight.group(), weight.perWord());
     int64_t &chunk = schedule.at("k_chunk");
     chunk = std::min(chunk, weight.k);
     while (weight.k % chunk || chunk % unit)
       --chunk;
-    schedule.at("row_block") = std::min(schedule.at("row_block"), rows);
   }
   return schedule;
 }
 
-SmallVector<plan::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows) {
+SmallVector<planir::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows) {
   int64_t rowBlock = schedule.at("ring") ? schedule.at("row_block") : rows;
   return {{panels / schedule.at("panels"), 0}, {int64_t(llvm::divideCeil(rows, rowBlock)), 0}};
 }
@@ -194,7 +201,7 @@ std::string spell(const PackedWeight &weight) {
 std::string spell(const Schedule &schedule) {
   std::string text;
   for (const auto &[name, value] : schedule)
-    text += formatv("_{0}{1}", name.substr(0, 1), value);
+    text += formatv("_{0}{1}", name, value);
   return text;
 }
 

@@ -1,8 +1,9 @@
 // Products with a packed weight: the loops that every projection, expert and head kernel shares.
 //
-// y[m,n] is one chain of fused multiply-adds over ascending k, starting from 0, on exactly dequantised
-// weights; the global scale of NVFP4 is a single multiplication at the end. No schedule changes that
-// order, so results do not depend on tile shapes, on the rows of a batch, or on the work split.
+// y[m,n] is one chain of fused multiply-adds over ascending k, starting from 0, on exactly
+// dequantised weights; the global scale of NVFP4 is a single multiplication at the end. No schedule
+// changes that order, so results do not depend on tile shapes, on the rows of a batch, or on the
+// work split.
 #pragma once
 
 #include "passes/kernel/KernelBuilder.h"
@@ -19,7 +20,8 @@ struct WeightView {
 };
 
 /// Parameter types of a packed weight, in the order words, scales, global (those that exist).
-llvm::SmallVector<Type> weightParameterTypes(mlir::MLIRContext *context, const PackedWeight &weight);
+llvm::SmallVector<Type> weightParameterTypes(mlir::MLIRContext *context,
+                                             const PackedWeight &weight);
 /// Binds parameters from `next` on, and advances it.
 WeightView bindWeight(KernelBuilder &kb, const PackedWeight &weight, unsigned &next);
 /// The matching launch arguments.
@@ -41,12 +43,14 @@ using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 /// Emits the loops of one work item.
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
 
-/// `panels` and `k_chunk` of a schedule made to divide the weight, `rows` and `row_block` fitted to the
-/// bucket.
-Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit, int64_t rows);
+/// `panels` and `k_chunk` of a schedule made to divide the weight, `rows` and `row_block` fitted to
+/// the bucket.
+Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
+                     int64_t rows);
 
 /// Work items of a product: panels / (panels per item) × row blocks.
-llvm::SmallVector<plan::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows);
+llvm::SmallVector<planir::GridDim> productGrid(const Schedule &schedule, int64_t panels,
+                                               int64_t rows);
 
 /// Stores columns of a tile; outputs past `outputs` are not written.
 void storeColumns(KernelBuilder &kb, Value tile, Value view, Value row, Value col, int64_t outputs,

@@ -42,8 +42,8 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
         return WalkResult::advance();
       const Atom *atom = findAtom(*target, *row, op);
       if (!atom) {
-        op->emitError("no atom of ") << chip << " does this"
-                                     << (formatOf(op).empty() ? "" : " in format ") << formatOf(op);
+        op->emitError("no atom of ")
+            << chip << " does this" << (formatOf(op).empty() ? "" : " in format ") << formatOf(op);
         return WalkResult::interrupt();
       }
       op->setAttr("atom", StringAttr::get(op->getContext(), atom->function));

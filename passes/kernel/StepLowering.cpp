@@ -21,26 +21,29 @@ Value StepLowering::makeBuffer(Value tensor, StringRef name) {
   return buffers[tensor] = scratch(name, rowBytes, 0, paddingRows * rowBytes);
 }
 
-Value StepLowering::scratch(StringRef name, int64_t rowBytes, int64_t blockBytes, int64_t fixedBytes) {
-  return plan::BufferOp::create(bucket, loc(), name, rowBytes, blockBytes, fixedBytes);
+Value StepLowering::scratch(StringRef name, int64_t rowBytes, int64_t blockBytes,
+                            int64_t fixedBytes) {
+  return planir::BufferOp::create(bucket, loc(), name, rowBytes, blockBytes, fixedBytes);
 }
 
 Value StepLowering::weight(StringRef symbol) {
   Value &value = weights[symbol];
   if (!value)
-    value = plan::WeightOp::create(bucket, loc(), symbol);
+    value = planir::WeightOp::create(bucket, loc(), symbol);
   return value;
 }
 
-Value StepLowering::batch(plan::BatchArray array) {
+Value StepLowering::batch(planir::BatchArray array) {
   Value &value = batches[int(array)];
   if (!value)
-    value = plan::BatchOp::create(bucket, loc(), plan::PointerType::get(bucket.getContext()), array);
+    value = planir::BatchOp::create(bucket, loc(), planir::PointerType::get(bucket.getContext()),
+                                    array);
   return value;
 }
 
 Value StepLowering::pool(int64_t offset) {
-  return plan::PoolOp::create(bucket, loc(), plan::PointerType::get(bucket.getContext()), offset);
+  return planir::PoolOp::create(bucket, loc(), planir::PointerType::get(bucket.getContext()),
+                                offset);
 }
 
 tile::KernelOp StepLowering::kernel(StringRef name, function_ref<tile::KernelOp()> build) {
@@ -50,21 +53,21 @@ tile::KernelOp StepLowering::kernel(StringRef name, function_ref<tile::KernelOp(
 }
 
 void StepLowering::launch(tile::KernelOp kernel, ArrayRef<LaunchArgument> arguments,
-                          ArrayRef<plan::GridDim> grid, StringRef label) {
+                          ArrayRef<planir::GridDim> grid, StringRef label) {
   SmallVector<Value> values;
-  SmallVector<plan::Access> accesses;
+  SmallVector<planir::Access> accesses;
   for (const LaunchArgument &argument : arguments) {
     values.push_back(argument.value);
     accesses.push_back(argument.access);
   }
-  SmallVector<plan::GridDim> full(grid.begin(), grid.end());
+  SmallVector<planir::GridDim> full(grid.begin(), grid.end());
   full.resize(3);
-  plan::LaunchOp::create(bucket, loc(), kernel.getSymName(), values, accesses, full, label);
+  planir::LaunchOp::create(bucket, loc(), kernel.getSymName(), values, accesses, full, label);
   ++launches;
 }
 
-void StepLowering::tap(plan::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer) {
-  plan::TapOp::create(bucket, loc(), kind, layer, rowBytes, buffer);
+void StepLowering::tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer) {
+  planir::TapOp::create(bucket, loc(), kind, layer, rowBytes, buffer);
 }
 
 Schedule StepLowering::schedule(StringRef family, Schedule problem) const {

@@ -30,15 +30,15 @@ struct PackedWeight {
 
 struct LaunchArgument {
   Value value;
-  plan::Access access;
+  planir::Access access;
 };
 
 class StepLowering {
 public:
   StepLowering(mlir::ModuleOp module, mlir::ModuleOp source, const Target &target, const Chip &chip,
                const Schedule &overrides, int64_t rows, mlir::OpBuilder bucket)
-      : module(module), source(source), target(target), chip(chip), overrides(overrides), rows(rows),
-        bucket(bucket) {}
+      : module(module), source(source), target(target), chip(chip), overrides(overrides),
+        rows(rows), bucket(bucket) {}
 
   //===- Values of the bucket
   /// The buffer of an m3 tensor that was lowered before.
@@ -48,15 +48,15 @@ public:
   void bind(Value tensor, Value buffer) { buffers[tensor] = buffer; }
   Value scratch(llvm::StringRef name, int64_t rowBytes, int64_t blockBytes, int64_t fixedBytes);
   Value weight(llvm::StringRef symbol);
-  Value batch(plan::BatchArray array);
+  Value batch(planir::BatchArray array);
   Value pool(int64_t offset);
 
   //===- Kernels and launches
   /// The kernel of that name, built by `build` if the module does not have it.
   tile::KernelOp kernel(llvm::StringRef name, llvm::function_ref<tile::KernelOp()> build);
   void launch(tile::KernelOp kernel, llvm::ArrayRef<LaunchArgument> arguments,
-              llvm::ArrayRef<plan::GridDim> grid, llvm::StringRef label);
-  void tap(plan::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);
+              llvm::ArrayRef<planir::GridDim> grid, llvm::StringRef label);
+  void tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);
   /// The target's schedule with the user's overrides ("family.choice").
   Schedule schedule(llvm::StringRef family, Schedule problem) const;
 
@@ -64,8 +64,8 @@ public:
   /// The weight op that `symbol` names.
   m3::WeightOp weightOp(llvm::StringRef symbol);
   /// Packs matrices side by side: the panels of source i start at panel i and step by the number of
-  /// sources when `interleave`, else follow the sources before it. All share encoding and K; a stack of
-  /// experts is packed expert by expert.
+  /// sources when `interleave`, else follow the sources before it. All share encoding and K; a
+  /// stack of experts is packed expert by expert.
   mlir::FailureOr<PackedWeight> pack(llvm::StringRef name, llvm::ArrayRef<m3::WeightOp> sources,
                                      bool interleave);
   /// A vector as FP32, or a matrix as stored; the name of its buffer.
@@ -83,8 +83,9 @@ public:
 
 private:
   mlir::Location loc() { return module.getLoc(); }
-  void addWeightBuffer(llvm::StringRef symbol, plan::Recipe recipe, int64_t bits, int64_t rowLength,
-                       int64_t panels, int64_t bytes, llvm::ArrayRef<mlir::Attribute> pieces);
+  void addWeightBuffer(llvm::StringRef symbol, planir::Recipe recipe, int64_t bits,
+                       int64_t rowLength, int64_t panels, int64_t bytes,
+                       llvm::ArrayRef<mlir::Attribute> pieces);
 
   llvm::DenseMap<Value, Value> buffers;
   llvm::StringMap<Value> weights;

@@ -10,10 +10,10 @@ namespace m3c::kernel {
 
 int64_t PackedWeight::group() const {
   switch (encoding) {
-  case m3::Encoding::mxfp8:
+  case m3::Encoding::MXFP8:
     return 32;
-  case m3::Encoding::nvfp4:
-  case m3::Encoding::nvfp4_packed:
+  case m3::Encoding::NVFP4:
+  case m3::Encoding::NVFP4Packed:
     return 16;
   default:
     return 0;
@@ -22,11 +22,11 @@ int64_t PackedWeight::group() const {
 
 tile::Format PackedWeight::format() const {
   switch (encoding) {
-  case m3::Encoding::f32:
+  case m3::Encoding::F32:
     return tile::Format::F32;
-  case m3::Encoding::bf16:
+  case m3::Encoding::BF16:
     return tile::Format::BF16;
-  case m3::Encoding::mxfp8:
+  case m3::Encoding::MXFP8:
     return tile::Format::E4M3;
   default:
     return tile::Format::E2M1;
@@ -76,7 +76,7 @@ static Attribute pieceAttr(m3::PartAttr part, int64_t expert, const Place &place
        b.getNamedAttr("dest_offset", b.getI64IntegerAttr(place.destOffset))});
 }
 
-void StepLowering::addWeightBuffer(StringRef symbol, plan::Recipe recipe, int64_t bits,
+void StepLowering::addWeightBuffer(StringRef symbol, planir::Recipe recipe, int64_t bits,
                                    int64_t rowLength, int64_t panels, int64_t bytes,
                                    ArrayRef<Attribute> pieces) {
   if (module.lookupSymbol(symbol))
@@ -85,7 +85,7 @@ void StepLowering::addWeightBuffer(StringRef symbol, plan::Recipe recipe, int64_
   // Buffers stand before kernels and the program.
   Operation *program = nullptr;
   for (Operation &op : *module.getBody())
-    if (isa<tile::KernelOp, plan::ProgramOp>(op)) {
+    if (isa<tile::KernelOp, planir::ProgramOp>(op)) {
       program = &op;
       break;
     }
@@ -93,13 +93,14 @@ void StepLowering::addWeightBuffer(StringRef symbol, plan::Recipe recipe, int64_
     builder.setInsertionPoint(program);
   else
     builder.setInsertionPointToEnd(module.getBody());
-  plan::WeightBufferOp::create(builder, loc(), symbol, recipe, bits, rowLength, panels, bytes,
-                               builder.getArrayAttr(pieces));
+  planir::WeightBufferOp::create(builder, loc(), symbol, recipe, bits, rowLength, panels, bytes,
+                                 builder.getArrayAttr(pieces));
 }
 
 FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp> sources,
                                            bool interleave) {
-  m3::WeightType first = sources.front().weightType();
+  m3::WeightOp leader = sources.front();
+  m3::WeightType first = leader.weightType();
   PackedWeight packed;
   packed.encoding = first.getEncoding();
   packed.k = first.cols();
@@ -110,7 +111,7 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
     if (type.getEncoding() != packed.encoding || type.cols() != packed.k ||
         std::max<int64_t>(1, type.experts()) != packed.matrices)
       return weight.emitError("cannot share a buffer with @")
-             << sources.front().getSymName() << ": encoding, inputs and experts must agree";
+             << leader.getSymName() << ": encoding, inputs and experts must agree";
     if (type.cols() % perWord)
       return weight.emitError("has ") << type.cols() << " inputs, a multiple of " << perWord
                                       << " is needed to pack its encoding in 32-bit words";
@@ -121,17 +122,18 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
   }
 
   SmallVector<Attribute> words, scales, globals;
-  bool divisor = packed.encoding == m3::Encoding::nvfp4_packed;
+  bool divisor = packed.encoding == m3::Encoding::NVFP4Packed;
   for (int64_t e = 0; e < packed.matrices; ++e) {
     int64_t panel = e * packed.panels;
-    for (auto [i, weight] : llvm::enumerate(sources)) {
+    for (size_t i = 0; i < sources.size(); ++i) {
+      m3::WeightOp weight = sources[i];
       Place place{panel, 1, 0};
       if (interleave)
         place = {e * packed.panels + int64_t(i), int64_t(sources.size()), 0};
-      words.push_back(pieceAttr(partOf(weight, m3::PartRole::values), e, place));
-      if (auto part = partOf(weight, m3::PartRole::block_scale))
+      words.push_back(pieceAttr(partOf(weight, m3::PartRole::Values), e, place));
+      if (auto part = partOf(weight, m3::PartRole::BlockScale))
         scales.push_back(pieceAttr(part, e, place));
-      if (auto part = partOf(weight, m3::PartRole::global_scale))
+      if (auto part = partOf(weight, m3::PartRole::GlobalScale))
         globals.push_back(
             pieceAttr(part, e, {0, 1, 4 * (e * int64_t(sources.size()) + int64_t(i))}));
       panel += llvm::divideCeil(weight.weightType().rows(), panelOutputs);
@@ -139,18 +141,18 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
   }
   int64_t panels = packed.panels * packed.matrices, bits = 32 / perWord;
   packed.words = (name + ".words").str();
-  addWeightBuffer(packed.words, plan::Recipe::panel_words, bits, packed.k, panels,
+  addWeightBuffer(packed.words, planir::Recipe::PanelWords, bits, packed.k, panels,
                   panels * panelOutputs * packed.k * bits / 8, words);
   if (!scales.empty()) {
     packed.scales = (name + ".scales").str();
     int64_t groups = packed.k / packed.group();
-    addWeightBuffer(packed.scales, plan::Recipe::panel_scales, 8, groups, panels,
+    addWeightBuffer(packed.scales, planir::Recipe::PanelScales, 8, groups, panels,
                     panels * panelOutputs * groups, scales);
   }
   if (!globals.empty()) {
     packed.global = (name + ".global").str();
-    addWeightBuffer(packed.global, divisor ? plan::Recipe::reciprocal : plan::Recipe::scalar, 32, 1,
-                    0, 4 * int64_t(globals.size()), globals);
+    addWeightBuffer(packed.global, divisor ? planir::Recipe::Reciprocal : planir::Recipe::Scalar,
+                    32, 1, 0, 4 * int64_t(globals.size()), globals);
   }
   return packed;
 }
@@ -161,18 +163,18 @@ std::string StepLowering::vector(m3::WeightOp weight) {
   int64_t elements = 1;
   for (int64_t size : type.getShape())
     elements *= size;
-  addWeightBuffer(symbol, plan::Recipe::to_f32, 32, elements, 0, 4 * elements,
-                  {pieceAttr(partOf(weight, m3::PartRole::values), 0, {})});
+  addWeightBuffer(symbol, planir::Recipe::ToF32, 32, elements, 0, 4 * elements,
+                  {pieceAttr(partOf(weight, m3::PartRole::Values), 0, {})});
   return symbol;
 }
 
 std::string StepLowering::raw(m3::WeightOp weight) {
   std::string symbol = (weight.getSymName() + ".raw").str();
   m3::WeightType type = weight.weightType();
-  int64_t bits = type.getEncoding() == m3::Encoding::f32 ? 32 : 16;
-  addWeightBuffer(symbol, plan::Recipe::raw, bits, type.cols(), 0,
+  int64_t bits = type.getEncoding() == m3::Encoding::F32 ? 32 : 16;
+  addWeightBuffer(symbol, planir::Recipe::Raw, bits, type.cols(), 0,
                   type.rows() * type.cols() * bits / 8,
-                  {pieceAttr(partOf(weight, m3::PartRole::values), 0, {})});
+                  {pieceAttr(partOf(weight, m3::PartRole::Values), 0, {})});
   return symbol;
 }
 

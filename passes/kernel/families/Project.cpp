@@ -9,8 +9,8 @@ using llvm::formatv;
 
 namespace m3c::kernel {
 
-/// Parameters: counts, x [rows,K], weight…, (residual [rows,N]), y [rows,N]. `countIndex` says which
-/// entry of counts holds the rows.
+/// Parameters: counts, x [rows,K], weight…, (residual [rows,N]), y [rows,N]. `countIndex` says
+/// which entry of counts holds the rows.
 static tile::KernelOp buildProject(StepLowering &step, StringRef name, const PackedWeight &weight,
                                    const Schedule &schedule, bool residual, int64_t countIndex) {
   MLIRContext *context = step.module.getContext();
@@ -40,19 +40,20 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
     rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
   }
   Value global = view.global ? kb.loadScalar(view.global, {kb.index(0)}) : Value();
-  emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, schedule}, [&](Value acc, Value row) {
-    auto type = cast<tile::TileType>(acc.getType());
-    Value col = kb.mul(panel, panelOutputs);
-    Values inputs = {acc};
-    if (added)
-      inputs.push_back(
-          kb.load(added, {row, col}, {type.getRows(), type.getCols()}, type.getRows(), type.getCols()));
-    Value out = kb.map(inputs, type.getRows(), type.getCols(), [&](ValueRange args) {
-      Value value = global ? kb.mulf(args[0], global) : args[0];
-      return added ? kb.addf(args[1], value) : value;
-    });
-    storeColumns(kb, out, y, row, col, weight.outputs, rowEnd);
-  });
+  emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, schedule},
+              [&](Value acc, Value row) {
+                auto type = cast<tile::TileType>(acc.getType());
+                Value col = kb.mul(panel, panelOutputs);
+                Values inputs = {acc};
+                if (added)
+                  inputs.push_back(kb.load(added, {row, col}, {type.getRows(), type.getCols()},
+                                           type.getRows(), type.getCols()));
+                Value out = kb.map(inputs, type.getRows(), type.getCols(), [&](ValueRange args) {
+                  Value value = global ? kb.mulf(args[0], global) : args[0];
+                  return added ? kb.addf(args[1], value) : value;
+                });
+                storeColumns(kb, out, y, row, col, weight.outputs, rowEnd);
+              });
   return kb.finish();
 }
 
@@ -70,13 +71,14 @@ LogicalResult lowerProduct(StepLowering &step, Value x, FlatSymbolRefAttr symbol
     return buildProject(step, name, *weight, schedule, bool(residual), logitRows ? 2 : 0);
   });
   SmallVector<LaunchArgument> arguments = {
-      {step.batch(plan::BatchArray::counts), plan::Access::Read},
-      {step.bufferOf(x), plan::Access::Read}};
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
+      {step.bufferOf(x), planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
   if (residual)
-    arguments.push_back({step.bufferOf(residual), plan::Access::Read});
-  arguments.push_back({step.makeBuffer(result, symbol.getValue()), plan::Access::Write});
-  step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), symbol.getValue());
+    arguments.push_back({step.bufferOf(residual), planir::Access::Read});
+  arguments.push_back({step.makeBuffer(result, symbol.getValue()), planir::Access::Write});
+  step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows),
+              symbol.getValue());
   return success();
 }
 

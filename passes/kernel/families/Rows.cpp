@@ -39,8 +39,8 @@ LogicalResult lowerEmbed(Operation *op, StepLowering &step) {
   auto embed = cast<m3::EmbedOp>(op);
   m3::WeightOp weight = step.weightOp(embed.getWeight());
   int64_t width = widthOf(embed.getRows());
-  bool wide = weight.weightType().getEncoding() == m3::Encoding::f32;
-  if (!wide && weight.weightType().getEncoding() != m3::Encoding::bf16)
+  bool wide = weight.weightType().getEncoding() == m3::Encoding::F32;
+  if (!wide && weight.weightType().getEncoding() != m3::Encoding::BF16)
     return op->emitError("the embedding table is stored as ")
            << m3::stringifyEncoding(weight.weightType().getEncoding()) << ", bf16 or f32 expected";
   std::string name = formatv("embed_{0}_{1}", wide ? "f32" : "bf16", width);
@@ -55,18 +55,19 @@ LogicalResult lowerEmbed(Operation *op, StepLowering &step) {
       Value token = kb.loadIndex(kb.parameter(1), {row});
       eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
         Value codes = kb.load(kb.parameter(2), {token, col}, {1, cols}, 1, cols);
-        Value values = tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), codes,
-                                              wide ? tile::Format::F32 : tile::Format::BF16, StringAttr());
+        Value values =
+            tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), codes,
+                                   wide ? tile::Format::F32 : tile::Format::BF16, StringAttr());
         kb.store(values, kb.parameter(3), {row, col}, {1, cols});
       });
     });
     return kb.finish();
   });
   step.launch(kernel,
-              {{step.batch(plan::BatchArray::counts), plan::Access::Read},
-               {step.batch(plan::BatchArray::token_ids), plan::Access::Read},
-               {step.weight(step.raw(weight)), plan::Access::Read},
-               {step.makeBuffer(embed.getRows(), "hidden"), plan::Access::Write}},
+              {{step.batch(planir::BatchArray::Counts), planir::Access::Read},
+               {step.batch(planir::BatchArray::TokenIds), planir::Access::Read},
+               {step.weight(step.raw(weight)), planir::Access::Read},
+               {step.makeBuffer(embed.getRows(), "hidden"), planir::Access::Write}},
               {{step.rows, 0}}, "embed");
   return success();
 }
@@ -97,9 +98,9 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
     return kb.finish();
   });
   step.launch(kernel,
-              {{step.batch(plan::BatchArray::counts), plan::Access::Read},
-               {step.batch(plan::BatchArray::positions), plan::Access::Read},
-               {step.makeBuffer(rope.getTable(), "rope_table"), plan::Access::Write}},
+              {{step.batch(planir::BatchArray::Counts), planir::Access::Read},
+               {step.batch(planir::BatchArray::Positions), planir::Access::Read},
+               {step.makeBuffer(rope.getTable(), "rope_table"), planir::Access::Write}},
               {{step.rows, 0}}, "rope_table");
   return success();
 }
@@ -111,15 +112,16 @@ void emitNormRow(KernelBuilder &kb, Value x, Value weight, Value y, Value row, i
   // Two accumulator vectors of 16: enough in flight, and the order does not depend on the lanes.
   Value zero = kb.index(0);
   int64_t whole = width / 16 * 16;
-  Values sums = kb.forLoop(zero, kb.index(whole), 16, kb.fill(0.0, 1, 16), [&](Value col, ValueRange carried) {
-    Value v = kb.load(x, {row, col}, {1, 16}, 1, 16);
-    return Values{kb.fma(v, v, carried[0])};
-  });
+  Values sums = kb.forLoop(zero, kb.index(whole), 16, kb.fill(0.0, 1, 16),
+                           [&](Value col, ValueRange carried) {
+                             Value v = kb.load(x, {row, col}, {1, 16}, 1, 16);
+                             return Values{kb.fma(v, v, carried[0])};
+                           });
   Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums[0]), 0, 0);
   if (whole < width) {
     Value tail = kb.load(x, {row, kb.index(whole)}, {1, width - whole}, 1, width - whole);
-    Value squares = kb.map(tail, 1, width - whole,
-                           [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
+    Value squares =
+        kb.map(tail, 1, width - whole, [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
     sum = kb.addf(sum, kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0));
   }
   Value mean = kb.divf(sum, kb.f32(double(width)));
@@ -144,10 +146,11 @@ LogicalResult lowerNorm(Operation *op, StepLowering &step) {
   llvm::replace(name, '+', 'p');
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = op->getContext();
-    KernelBuilder kb(step.module, name, "norm", {},
-                     {countsType(context), rowsType(context, width),
-                      tile::ViewType::get(context, {width}, Float32Type::get(context), tile::Space::Global),
-                      rowsType(context, width)});
+    KernelBuilder kb(
+        step.module, name, "norm", {},
+        {countsType(context), rowsType(context, width),
+         tile::ViewType::get(context, {width}, Float32Type::get(context), tile::Space::Global),
+         rowsType(context, width)});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
       emitNormRow(kb, kb.parameter(1), kb.parameter(2), kb.parameter(3), row, width, eps);
@@ -155,10 +158,10 @@ LogicalResult lowerNorm(Operation *op, StepLowering &step) {
     return kb.finish();
   });
   step.launch(kernel,
-              {{step.batch(plan::BatchArray::counts), plan::Access::Read},
-               {step.bufferOf(norm.getX()), plan::Access::Read},
-               {step.weight(step.vector(step.weightOp(norm.getWeight()))), plan::Access::Read},
-               {step.makeBuffer(norm.getResult(), "normed"), plan::Access::Write}},
+              {{step.batch(planir::BatchArray::Counts), planir::Access::Read},
+               {step.bufferOf(norm.getX()), planir::Access::Read},
+               {step.weight(step.vector(step.weightOp(norm.getWeight()))), planir::Access::Read},
+               {step.makeBuffer(norm.getResult(), "normed"), planir::Access::Write}},
               {{step.rows, 0}}, norm.getWeight());
   return success();
 }
@@ -185,10 +188,10 @@ LogicalResult lowerGatherRows(Operation *op, StepLowering &step) {
     return kb.finish();
   });
   step.launch(kernel,
-              {{step.batch(plan::BatchArray::counts), plan::Access::Read},
-               {step.batch(plan::BatchArray::logit_rows), plan::Access::Read},
-               {step.bufferOf(gather.getX()), plan::Access::Read},
-               {step.makeBuffer(gather.getResult(), "logit_rows"), plan::Access::Write}},
+              {{step.batch(planir::BatchArray::Counts), planir::Access::Read},
+               {step.batch(planir::BatchArray::LogitRows), planir::Access::Read},
+               {step.bufferOf(gather.getX()), planir::Access::Read},
+               {step.makeBuffer(gather.getResult(), "logit_rows"), planir::Access::Write}},
               {{step.rows, 0}}, "gather_rows");
   return success();
 }

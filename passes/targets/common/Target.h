@@ -1,5 +1,5 @@
-// What the compiler knows of a target: its chips as data, its atoms, its schedules, and how the text of
-// a kernel becomes machine code. Everything else about a chip stays in the target's folder.
+// What the compiler knows of a target: its chips as data, its atoms, its schedules, and how the
+// text of a kernel becomes machine code. Everything else about a chip stays in the target's folder.
 #pragma once
 
 #include "compiler/codegen/CppPrinter.h"

@@ -9,8 +9,9 @@
 namespace m3c {
 namespace {
 
-// Vector registers and lanes: Intel SDM vol. 1, ch. 14 and 15. The on-chip limit is half of the 512 KiB
-// second-level cache of the smallest core that we tune for, so that streamed weights have room beside it.
+// Vector registers and lanes: Intel SDM vol. 1, ch. 14 and 15. The on-chip limit is half of the 512
+// KiB second-level cache of the smallest core that we tune for, so that streamed weights have room
+// beside it.
 const Chip chipRows[] = {
     {"x86-avx2", {"avx2", "fma", "f16c"}, 8, 16, 256 * 1024},
     {"x86-avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 16, 32, 512 * 1024},
@@ -38,19 +39,20 @@ public:
   }
 
   codegen::EntryStyle entryStyle() const override {
-    return {"#include \"tile.h\"\n\n",
-            [](llvm::StringRef name, llvm::ArrayRef<std::string> types,
-               llvm::ArrayRef<std::string> names) {
-              std::string text = llvm::formatv(
-                  "extern \"C\" __attribute__((visibility(\"default\"))) void {0}(void *const *params, "
-                  "u32 x, u32 y, u32 z, void *shared) {{\n"
-                  "  [[maybe_unused]] const i64 blockX = x, blockY = y, blockZ = z;\n"
-                  "  (void)shared;\n",
-                  name);
-              for (size_t i = 0; i < types.size(); ++i)
-                text += llvm::formatv("  {0} {1} = *({0} const *)params[{2}];\n", types[i], names[i], i);
-              return text;
-            }};
+    return {
+        "#include \"tile.h\"\n\n", [](llvm::StringRef name, llvm::ArrayRef<std::string> types,
+                                      llvm::ArrayRef<std::string> names) {
+          std::string text = llvm::formatv(
+              "extern \"C\" __attribute__((visibility(\"default\"))) void {0}(void *const *params, "
+              "u32 x, u32 y, u32 z, void *shared) {{\n"
+              "  [[maybe_unused]] const i64 blockX = x, blockY = y, blockZ = z;\n"
+              "  (void)shared;\n",
+              name);
+          for (size_t i = 0; i < types.size(); ++i)
+            text +=
+                llvm::formatv("  {0} {1} = *({0} const *)params[{2}];\n", types[i], names[i], i);
+          return text;
+        }};
   }
 
   const std::map<std::string, std::string> &deviceHeaders() const override {

@@ -5,8 +5,8 @@
 
 template <class T, int R, int C> M3_INLINE Tile<T, R, C> fill(T value) {
   Tile<T, R, C> t;
-  M3_UNROLL for (int r = 0; r < R; ++r)
-    M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[r][c] = splat<T, t.W>(value);
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[r][c] =
+      splat<T, t.W>(value);
   return t;
 }
 
@@ -24,9 +24,8 @@ M3_INLINE Vec<T, W> broadcastAt(const Tile<T, R, C> &t, int r, int c) {
 template <class T, int R, int C, class F, class... Tiles>
 M3_INLINE Tile<T, R, C> map(F function, const Tiles &...tiles) {
   Tile<T, R, C> t;
-  M3_UNROLL for (int r = 0; r < R; ++r)
-    M3_UNROLL for (int c = 0; c < t.vectors; ++c)
-      t.v[r][c] = (Vec<T, t.W>)function(broadcastAt<t.W>(tiles, r, c)...);
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[r][c] =
+      (Vec<T, t.W>)function(broadcastAt<t.W>(tiles, r, c)...);
   return t;
 }
 
@@ -70,8 +69,7 @@ template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceMax(const Tile<T,
   return out;
 }
 
-template <int Row, int Col, class T, int R, int C>
-M3_INLINE T extract(const Tile<T, R, C> &t) {
+template <int Row, int Col, class T, int R, int C> M3_INLINE T extract(const Tile<T, R, C> &t) {
   return element(t, Row * C + Col);
 }
 
@@ -79,8 +77,8 @@ template <class T, int R2, int C2, int R, int C>
 M3_INLINE Tile<T, R2, C2> reshape(const Tile<T, R, C> &in) {
   Tile<T, R2, C2> out;
   if constexpr (Tile<T, R, C>::W == Tile<T, R2, C2>::W) {
-    M3_UNROLL for (int i = 0; i < R * in.vectors; ++i)
-      out.v[i / out.vectors][i % out.vectors] = in.v[i / in.vectors][i % in.vectors];
+    M3_UNROLL for (int i = 0; i < R * in.vectors; ++i) out.v[i / out.vectors][i % out.vectors] =
+        in.v[i / in.vectors][i % in.vectors];
   } else {
     M3_UNROLL for (int i = 0; i < R * C; ++i) setElement(out, i, element(in, i));
   }
@@ -93,11 +91,11 @@ M3_INLINE Tile<T, R2, C2> slice(const Tile<T, R, C> &in) {
   Out out;
   M3_UNROLL for (int r = 0; r < R2; ++r) {
     if constexpr (Out::W == Tile<T, R, C>::W && Col % Out::W == 0) {
-      M3_UNROLL for (int c = 0; c < Out::vectors; ++c)
-        out.v[r][c] = in.v[Row + r][Col / Out::W + c];
+      M3_UNROLL for (int c = 0; c < Out::vectors; ++c) out.v[r][c] =
+          in.v[Row + r][Col / Out::W + c];
     } else {
       M3_UNROLL for (int c = 0; c < C2; ++c)
-        setElement(out, r * C2 + c, element(in, (Row + r) * C + Col + c));
+          setElement(out, r * C2 + c, element(in, (Row + r) * C + Col + c));
     }
   }
   return out;
@@ -107,11 +105,9 @@ M3_INLINE Tile<T, R2, C2> slice(const Tile<T, R, C> &in) {
 template <int M, int K, int N>
 M3_INLINE Tile<f32, M, N> mma(const Tile<f32, M, K> &a, const Tile<f32, K, N> &b,
                               Tile<f32, M, N> acc) {
-  M3_UNROLL for (int k = 0; k < K; ++k)
-    M3_UNROLL for (int m = 0; m < M; ++m)
-      M3_UNROLL for (int n = 0; n < acc.vectors; ++n)
-        acc.v[m][n] = __builtin_elementwise_fma(splat<f32, acc.W>(element(a, m * K + k)),
-                                                b.v[k][n], acc.v[m][n]);
+  M3_UNROLL for (int k = 0; k < K; ++k) M3_UNROLL for (int m = 0; m < M; ++m)
+      M3_UNROLL for (int n = 0; n < acc.vectors; ++n) acc.v[m][n] =
+      __builtin_elementwise_fma(splat<f32, acc.W>(element(a, m * K + k)), b.v[k][n], acc.v[m][n]);
   return acc;
 }
 
@@ -119,19 +115,16 @@ M3_INLINE Tile<f32, M, N> mma(const Tile<f32, M, K> &a, const Tile<f32, K, N> &b
 template <int M, int K, int N>
 M3_INLINE Tile<f32, N, M> mmaLanesA(const Tile<f32, K, M> &a, const Tile<f32, N, K> &b,
                                     Tile<f32, N, M> acc) {
-  M3_UNROLL for (int k = 0; k < K; ++k)
-    M3_UNROLL for (int n = 0; n < N; ++n)
-      M3_UNROLL for (int m = 0; m < acc.vectors; ++m)
-        acc.v[n][m] = __builtin_elementwise_fma(splat<f32, acc.W>(element(b, n * K + k)),
-                                                a.v[k][m], acc.v[n][m]);
+  M3_UNROLL for (int k = 0; k < K; ++k) M3_UNROLL for (int n = 0; n < N; ++n)
+      M3_UNROLL for (int m = 0; m < acc.vectors; ++m) acc.v[n][m] =
+      __builtin_elementwise_fma(splat<f32, acc.W>(element(b, n * K + k)), a.v[k][m], acc.v[n][m]);
   return acc;
 }
 
 /// Element-wise a·b + acc, single rows and columns of a and b repeated.
 template <class A, class B, int R, int C>
 M3_INLINE Tile<f32, R, C> fma(const A &a, const B &b, Tile<f32, R, C> acc) {
-  M3_UNROLL for (int r = 0; r < R; ++r)
-    M3_UNROLL for (int c = 0; c < acc.vectors; ++c)
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < acc.vectors; ++c)
       acc.v[r][c] = __builtin_elementwise_fma(broadcastAt<acc.W>(a, r, c),
                                               broadcastAt<acc.W>(b, r, c), acc.v[r][c]);
   return acc;

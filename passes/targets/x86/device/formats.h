@@ -22,8 +22,9 @@ template <int C> M3_INLINE Tile<f32, 1, C> words_bf16(const Tile<i32, 1, C> &wor
   });
 }
 
-/// E4M3 bits moved to the place of FP32 exponent and mantissa are the value times 2^-120, subnormals
-/// included; the factor rides on the scale (block scales are below 2^8, checked when weights are read).
+/// E4M3 bits moved to the place of FP32 exponent and mantissa are the value times 2^-120,
+/// subnormals included; the factor rides on the scale (block scales are below 2^8, checked when
+/// weights are read).
 template <int C>
 M3_INLINE Tile<f32, 1, C> words_e4m3(const Tile<i32, 1, C> &words, i64 part,
                                      const Tile<f32, 1, C> &scale) {
@@ -59,7 +60,8 @@ M3_INLINE Tile<f32, 1, C> words_e2m1(const Tile<i32, 1, C> &words, i64 part,
 template <class To, class From, int R, int C, class F>
 M3_INLINE Tile<To, R, C> eachElement(const Tile<From, R, C> &in, F f) {
   Tile<To, R, C> out;
-  constexpr int n = Tile<f32, R, C>::W < Tile<From, R, C>::W ? Tile<f32, R, C>::W : Tile<From, R, C>::W;
+  constexpr int n =
+      Tile<f32, R, C>::W < Tile<From, R, C>::W ? Tile<f32, R, C>::W : Tile<From, R, C>::W;
   static_assert(C % n == 0);
   const From *from = (const From *)&in;
   To *to = (To *)&out;
@@ -73,9 +75,8 @@ M3_INLINE Tile<To, R, C> eachElement(const Tile<From, R, C> &in, F f) {
 }
 
 template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e4m3(const Tile<u8, R, C> &codes) {
-  return eachElement<f32>(codes, [](auto x) {
-    return decodeE4m3Lane<LaneCount<decltype(x)>::value>(convert<i32>(x));
-  });
+  return eachElement<f32>(
+      codes, [](auto x) { return decodeE4m3Lane<LaneCount<decltype(x)>::value>(convert<i32>(x)); });
 }
 
 /// 2^(code − 127); code 0 is 2^-127, a subnormal.
@@ -181,11 +182,14 @@ M3_INLINE Tile<f32, 1, 16> dequantGroup(const Tile<u8, 1, 8> &codes, u8 scale) {
 #ifdef __AVX512F__
   const Vec<u32, 16> shifts = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
   Vec<u32, 2> halves = bitsAs<Vec<u32, 2>>(word);
-  Vec<u32, 16> both = __builtin_shufflevector(halves, halves, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  Vec<u32, 16> both =
+      __builtin_shufflevector(halves, halves, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
   Vec<i32, 16> lanes = bitsAs<Vec<i32, 16>>(both >> shifts);
-  Vec<f32, 16> table = __builtin_shufflevector(row, row, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+  Vec<f32, 16> table =
+      __builtin_shufflevector(row, row, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
   Vec<f32, 16> size = __builtin_ia32_permvarsf512(table, lanes);
-  out.v[0][0] = bitsAs<Vec<f32, 16>>(bitsAs<Vec<i32, 16>>(size) ^ ((lanes << 28) & (i32)0x80000000));
+  out.v[0][0] =
+      bitsAs<Vec<f32, 16>>(bitsAs<Vec<i32, 16>>(size) ^ ((lanes << 28) & (i32)0x80000000));
 #else
   out.v[0][0] = lookUp(row, nibbles((u32)word));
   out.v[0][1] = lookUp(row, nibbles((u32)(word >> 32)));
@@ -198,8 +202,8 @@ struct Group {
   u8 scale;
 };
 
-/// Scale byte E4M3(clamp(amax/6, 1/512, 448)); codes by exact comparison of |x| with bound·scale, which
-/// is rounding to nearest even on the E2M1 grid. Never −0.
+/// Scale byte E4M3(clamp(amax/6, 1/512, 448)); codes by exact comparison of |x| with bound·scale,
+/// which is rounding to nearest even on the E2M1 grid. Never −0.
 M3_INLINE Group quantGroup(const Tile<f32, 1, 16> &in) {
   Vec<f32, 16> x;
   __builtin_memcpy(&x, &in, sizeof(x));

@@ -4,16 +4,14 @@
 #include "vector.h"
 
 /// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
-template <class T, int R, int C, int Chunk>
-M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
+template <class T, int R, int C, int Chunk> M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
   using TileT = Tile<T, R, C>;
   TileT t;
   if constexpr (Chunk % TileT::W == 0) {
-    M3_UNROLL for (int r = 0; r < R; ++r)
-      M3_UNROLL for (int c = 0; c < TileT::vectors; ++c) {
-        const int i = r * C + c * TileT::W;
-        __builtin_memcpy(&t.v[r][c], p + i / Chunk * stride + i % Chunk, sizeof(t.v[r][c]));
-      }
+    M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < TileT::vectors; ++c) {
+      const int i = r * C + c * TileT::W;
+      __builtin_memcpy(&t.v[r][c], p + i / Chunk * stride + i % Chunk, sizeof(t.v[r][c]));
+    }
   } else {
     M3_UNROLL for (int i = 0; i < R * C; ++i) setElement(t, i, p[i / Chunk * stride + i % Chunk]);
   }
@@ -25,15 +23,13 @@ template <int Chunk, class T, int R, int C>
 M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * C) {
   using TileT = Tile<T, R, C>;
   if constexpr (Chunk % TileT::W == 0) {
-    M3_UNROLL for (int r = 0; r < R; ++r)
-      M3_UNROLL for (int c = 0; c < TileT::vectors; ++c) {
-        const int i = r * C + c * TileT::W;
-        if (i / Chunk < chunks)
-          __builtin_memcpy(p + i / Chunk * stride + i % Chunk, &t.v[r][c], sizeof(t.v[r][c]));
-      }
-  } else {
-    M3_UNROLL for (int i = 0; i < R * C; ++i)
+    M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < TileT::vectors; ++c) {
+      const int i = r * C + c * TileT::W;
       if (i / Chunk < chunks)
+        __builtin_memcpy(p + i / Chunk * stride + i % Chunk, &t.v[r][c], sizeof(t.v[r][c]));
+    }
+  } else {
+    M3_UNROLL for (int i = 0; i < R * C; ++i) if (i / Chunk < chunks)
         p[i / Chunk * stride + i % Chunk] = element(t, i);
   }
 }
@@ -41,13 +37,14 @@ M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * 
 /// Starts to bring `Bytes` bytes from p into the second-level cache.
 template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
   M3_UNROLL for (int line = 0; line < Bytes; line += 64)
-    __builtin_prefetch((const u8 *)p + line, 0, 2);
+      __builtin_prefetch((const u8 *)p + line, 0, 2);
 }
 
 /// One thread runs a work item: there is nobody to wait for.
 M3_INLINE void barrier() {}
 
-/// Stages of equal buffers. Producer and consumer are stages of one thread, so a position is enough.
+/// Stages of equal buffers. Producer and consumer are stages of one thread, so a position is
+/// enough.
 template <class T, int Stages, int Elements> struct Ring {
   T *base;
   int head = 0, tail = 0;

@@ -70,8 +70,8 @@ template <class V> M3_INLINE V exp(V x) {
   return select(x != x, x, result);
 }
 
-/// Cosine and sine of an FP32 angle, for any angle up to 2^30: reduced by multiples of π/2 in double,
-/// then a Taylor polynomial in double, rounded once.
+/// Cosine and sine of an FP32 angle, for any angle up to 2^30: reduced by multiples of π/2 in
+/// double, then a Taylor polynomial in double, rounded once.
 struct Turn {
   f64 r;
   i64 quadrant;
@@ -140,8 +140,8 @@ template <class V> M3_INLINE auto encodeE4m3(V x) {
   return code;
 }
 
-/// Value of an E4M3 code held in the low byte of a 32-bit lane; 0x7f and 0xff give ±480, so codes that
-/// may be NaN are checked before.
+/// Value of an E4M3 code held in the low byte of a 32-bit lane; 0x7f and 0xff give ±480, so codes
+/// that may be NaN are checked before.
 template <int n> M3_INLINE Vec<f32, n> decodeE4m3Lane(Vec<i32, n> code) {
   Vec<i32, n> bits = ((code & 0x7f) << 20) | ((code & 0x80) << 24);
   return bitsAs<Vec<f32, n>>(bits) * 0x1p120f;

@@ -1,5 +1,5 @@
-// Vectors and register tiles. A tile keeps its columns in vectors of W lanes, W the largest power of
-// two that divides the columns and fits the machine; a tile of one column keeps scalars.
+// Vectors and register tiles. A tile keeps its columns in vectors of W lanes, W the largest power
+// of two that divides the columns and fits the machine; a tile of one column keeps scalars.
 #pragma once
 
 using u8 = unsigned char;
