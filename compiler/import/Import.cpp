@@ -1,7 +1,6 @@
 #include "compiler/import/Import.h"
 
 #include "runtime/base/Error.h"
-#include "runtime/base/Hash.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -20,7 +19,6 @@ std::string_view textOf(const MappedFile &file) {
 
 void readConfig(const ModelFolder &folder, ImportedModel &model) {
   MappedFile file = folder.open("config.json");
-  model.digests.config = hash128(file.bytes()).hex();
   model.config = parseModelConfig(textOf(file), file.name(), model.findings);
 }
 
@@ -33,9 +31,7 @@ void readTokenizer(const ModelFolder &folder, ImportedModel &model) {
     return;
   }
   MappedFile file = folder.open("tokenizer.json");
-  model.digests.tokenizer = hash128(file.bytes()).hex();
-  auto tokenizer =
-      text::Tokenizer::parse(textOf(file), file.name(), uint32_t(model.config.vocab));
+  auto tokenizer = text::Tokenizer::parse(textOf(file), file.name(), uint32_t(model.config.vocab));
   for (const std::string &note : tokenizer.notes())
     model.findings.notes.push_back(note);
 }
@@ -80,15 +76,6 @@ void reportUnknown(const ImportOptions &options, const std::string &folder, Find
 
 } // namespace
 
-std::string ImportDigests::all() const {
-  Hasher128 hasher;
-  hasher.add(config);
-  hasher.add(index);
-  for (const Shard &shard : shards)
-    hasher.add(fmt::format("\n{}\n{}\n{}", shard.name, shard.header, shard.bytes));
-  return hasher.finish().hex();
-}
-
 ImportedModel importModel(const std::filesystem::path &path, const ImportOptions &options) {
   ImportedModel model;
   ModelFolder folder(path);
@@ -96,11 +83,7 @@ ImportedModel importModel(const std::filesystem::path &path, const ImportOptions
   readConfig(folder, model);
   model.checkpoint = std::make_shared<const Checkpoint>(folder);
   const Checkpoint &checkpoint = *model.checkpoint;
-  if (checkpoint.indexDigest())
-    model.digests.index = checkpoint.indexDigest()->hex();
-  for (const Checkpoint::Shard &shard : checkpoint.shards())
-    model.digests.shards.push_back(
-        {shard.name, shard.headerDigest.hex(), shard.file.file().size()});
+  model.digests = CheckpointDigests::of(checkpoint);
   for (const std::string &warning : checkpoint.warnings())
     model.findings.warnings.push_back(warning);
   model.weights = buildWeightMap(model.config, &checkpoint, model.findings);

@@ -23,6 +23,8 @@ constexpr int64_t maxVocab = 1 << 24;
 constexpr int64_t maxPositions = int64_t(1) << 32;
 constexpr int64_t maxExpertMatrices = 1 << 16; ///< layers × experts
 
+constexpr int64_t kHeadDim = 128;
+
 const json kEmptyObject = json::object();
 
 void readTop(ConfigReader &top, ModelConfig &config) {
@@ -82,8 +84,11 @@ void readSizes(ConfigReader &text, ModelConfig &config) {
     text.fail("num_attention_heads",
               fmt::format("{} query heads are no multiple of num_key_value_heads {}", config.heads,
                           config.kvHeads));
-  // The cache stores 8 groups of 16 values per head and token (model.md §5.2, §5.4).
-  config.headDim = text.integer({"head_dim"}, 128, 128);
+  config.headDim = text.integer({"head_dim"}, 1, maxWidth);
+  if (config.headDim != kHeadDim) // model.md §5.2, §5.4
+    text.fail("head_dim", fmt::format("found {}, only {} is supported: the cache stores a head as "
+                                      "8 groups of 16 values",
+                                      config.headDim, kHeadDim));
   config.vocab = text.integer({"vocab_size"}, 1, maxVocab);
   config.maxPositions = text.integer({"max_position_embeddings"}, 1, maxPositions);
   config.normEps = text.positive("rms_norm_eps");
@@ -230,7 +235,8 @@ void readIndex(ConfigReader &text, ConfigReader &sparse, ModelConfig &config) {
                 fmt::format("found {}, num_key_value_heads is {}: there is one index head per KV "
                             "head",
                             config.indexHeads, config.kvHeads));
-  config.indexDim = sparseInteger(text, sparse, "sparse_index_dim", "index_head_dim", 128, 128);
+  config.indexDim =
+      sparseInteger(text, sparse, "sparse_index_dim", "index_head_dim", kHeadDim, kHeadDim);
   config.blockSize = sparseInteger(text, sparse, "sparse_block_size", "index_block_size", 128, 128);
   config.topkBlocks =
       sparseInteger(text, sparse, "sparse_topk_blocks", "index_topk_blocks", 1, 1 << 16);
@@ -342,7 +348,7 @@ std::string_view encodingName(WeightEncoding encoding) {
 
 ModelConfig parseModelConfig(std::string_view content, const std::string &file,
                              Findings &findings) {
-  json document = parseJson(content, file, {.depth = 16});
+  json document = parseJson(content, file, {.bytes = 16 << 20, .depth = 16});
   ConfigReader top(document.is_object() ? document : kEmptyObject, file, "", findings);
   if (!document.is_object())
     top.fail("", fmt::format("an object is expected, found {}", jsonKind(document)));

@@ -121,6 +121,8 @@ private:
 nlohmann::json parseJson(std::string_view text, const std::string &file, JsonLimits limits,
                          size_t base) {
   StrictBuilder builder(file, limits, base);
+  if (text.size() > limits.bytes)
+    builder.fail(fmt::format("it has {} bytes, at most {} are read", text.size(), limits.bytes));
   // The library takes a zero byte for the end of the text and would ignore what follows.
   if (size_t zero = text.find('\0'); zero != text.npos)
     builder.fail(fmt::format("JSON parse error at byte {}: a zero byte", base + zero));

@@ -12,6 +12,7 @@ namespace m3c {
 
 /// Bounds on what a document may hold, so that memory stays in proportion to what the reader needs.
 struct JsonLimits {
+  size_t bytes = 256 << 20;             ///< of text
   size_t depth = 64;                    ///< nested objects and arrays
   size_t values = 1'000'000;            ///< objects, arrays, strings, numbers, literals in all
   std::string_view whatIsRead = "file"; ///< for messages, for instance "header"

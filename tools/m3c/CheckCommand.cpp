@@ -89,7 +89,7 @@ void printJson(const ImportedModel &model) {
                     {"tokenizer", model.digests.tokenizer},
                     {"all", model.digests.all()}};
   out["shards"] = ordered_json::array();
-  for (const ImportDigests::Shard &shard : model.digests.shards)
+  for (const CheckpointDigests::Shard &shard : model.digests.shards)
     out["shards"].push_back(
         {{"name", shard.name}, {"bytes", shard.bytes}, {"header", shard.header}});
   fmt::print("{}\n", out.dump(1));

@@ -4,7 +4,7 @@ namespace m3c {
 
 static constexpr Command commands[] = {
     {"capacity", "how many sequences of what length fit on which chips", setUpCapacity},
-    {"check", "read a checkpoint whole and report every fault", setUpCheck},
+    {"check", "read a checkpoint whole: headers, values, tokenizer", setUpCheck},
 };
 
 std::span<const Command> commandTable() { return commands; }

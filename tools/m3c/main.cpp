@@ -1,18 +1,29 @@
 #include "runtime/base/Error.h"
 #include "tools/m3c/Commands.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include <fmt/format.h>
 
 namespace {
 
+/// Results that did not reach standard output (a full disk) are a failure.
+void flushOutput() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    throw m3c::Error("cannot write to standard output", "standard output",
+                     std::generic_category().message(errno));
+}
+
 /// Runs the chosen command. Exit codes: 0 done, 1 bad input or a failed operation, 2 wrong usage.
 int runCommand(const std::function<int()> &run) {
   try {
-    return run();
+    int code = run();
+    flushOutput();
+    return code;
   } catch (const m3c::Error &error) {
     fmt::print(stderr, "{}\n", error.what());
     return int(error.code());

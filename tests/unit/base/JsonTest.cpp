@@ -53,6 +53,11 @@ TEST(Json, BoundsDepthAndCount) {
   EXPECT_NO_THROW(parseJson("[1,2,3,4,5,6,7,8,9]", "f", {.values = 10}));
 }
 
+TEST(Json, BoundsTheTextItself) {
+  expectError([] { parseJson("[1, 2]", "f", {.bytes = 5}); }, {"6 bytes", "at most 5"});
+  EXPECT_NO_THROW(parseJson("[1,2]", "f", {.bytes = 5}));
+}
+
 TEST(Json, MillionOpenBracketsDoNotOverflowTheStack) {
   expectError([] { parseJson(std::string(1'000'000, '['), "f"); }, {"deeper"});
 }

@@ -198,7 +198,7 @@ TEST(Config, RefusesSizesOutOfRange) {
   refusedText("num_hidden_layers", int64_t(1) << 31, {"2147483648", "1024"});
   refusedText("vocab_size", UINT64_MAX, {"18446744073709551615"});
   refusedText("num_attention_heads", 7, {"multiple", "num_key_value_heads 3"});
-  refusedText("head_dim", 64, {"64", "only 128"});
+  refusedText("head_dim", 64, {"64", "only 128", "8 groups of 16"});
   refusedText("num_experts_per_tok", 6, {"6", "1 to 5"});
   refusedText("n_shared_experts", 2, {"2"});
   refusedText("num_local_experts", 65536, {"experts in all"});

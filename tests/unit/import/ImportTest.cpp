@@ -38,15 +38,15 @@ TEST(Import, DigestsFollowTheInputs) {
     test::writeModel(folder, config, specs);
     return importModel(folder.path()).digests;
   };
-  ImportDigests first = digests(), again = digests();
+  CheckpointDigests first = digests(), again = digests();
   EXPECT_EQ(first.all(), again.all());
   config["text_config"]["rms_norm_eps"] = 1e-5;
-  ImportDigests otherConfig = digests();
+  CheckpointDigests otherConfig = digests();
   EXPECT_NE(first.config, otherConfig.config);
   EXPECT_NE(first.all(), otherConfig.all());
   EXPECT_EQ(first.shards[0].header, otherConfig.shards[0].header);
   specs["vision_tower.x"] = {Dtype::Bf16, {2}};
-  ImportDigests otherHeader = digests();
+  CheckpointDigests otherHeader = digests();
   EXPECT_NE(otherConfig.shards[0].header, otherHeader.shards[0].header);
   EXPECT_NE(otherConfig.all(), otherHeader.all());
 }

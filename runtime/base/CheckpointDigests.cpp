@@ -1,0 +1,31 @@
+#include "runtime/base/CheckpointDigests.h"
+
+#include "runtime/base/Hash.h"
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+std::string CheckpointDigests::all() const {
+  Hasher128 hasher;
+  hasher.add(config);
+  hasher.add(index);
+  for (const Shard &shard : shards)
+    hasher.add(fmt::format("\n{}\n{}\n{}", shard.name, shard.header, shard.bytes));
+  return hasher.finish().hex();
+}
+
+CheckpointDigests CheckpointDigests::of(const Checkpoint &checkpoint) {
+  const ModelFolder &folder = checkpoint.folder();
+  CheckpointDigests digests;
+  digests.config = hash128(folder.open("config.json").bytes()).hex();
+  if (checkpoint.indexDigest())
+    digests.index = checkpoint.indexDigest()->hex();
+  if (folder.has("tokenizer.json"))
+    digests.tokenizer = hash128(folder.open("tokenizer.json").bytes()).hex();
+  for (const Checkpoint::Shard &shard : checkpoint.shards())
+    digests.shards.push_back({shard.name, shard.headerDigest.hex(), shard.file.file().size()});
+  return digests;
+}
+
+} // namespace m3c
