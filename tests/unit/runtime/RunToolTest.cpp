@@ -1,0 +1,248 @@
+// m3-run as a user runs it, over the toy plan: results, exit codes, messages, what it links.
+#include "runtime/base/Safetensors.h"
+#include "tests/unit/runtime/ToyPlan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+using namespace m3c;
+
+namespace {
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+class RunTool : public testing::Test {
+protected:
+  std::filesystem::path folder;
+
+  void SetUp() override {
+    folder =
+        std::filesystem::path(testing::TempDir()) /
+        fmt::format("run_tool_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder / "weights");
+    test::toyPlan().publish(folder / "toy.m3plan");
+    SafetensorsWriter writer;
+    std::vector<float> scale;
+    for (uint32_t v = 0; v < test::toyVocab; ++v)
+      scale.push_back(1 + float(v) / 64);
+    writer.add("scale", Dtype::F32, {test::toyVocab}, std::span<const float>(scale));
+    writer.write(folder / "weights" / "model.safetensors");
+  }
+
+  std::string at(const std::string &name) const { return (folder / name).string(); }
+
+  Result run(const std::string &arguments) const {
+    int status = std::system(
+        fmt::format("{} {} > {} 2> {}", M3_RUN, arguments, at("out"), at("err")).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text("out"), text("err")};
+  }
+
+  std::string text(const std::string &name) const {
+    std::ifstream file(folder / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  std::string plan() const { return at("toy.m3plan") + " --weights " + at("weights"); }
+
+  void writeInput(const std::map<std::string, std::vector<int32_t>> &tensors) const {
+    SafetensorsWriter writer;
+    for (auto &[name, ids] : tensors)
+      writer.add(name, Dtype::I32, {int64_t(ids.size())}, std::span<const int32_t>(ids));
+    writer.write(folder / "in.safetensors");
+  }
+
+  template <typename T> std::vector<T> tensor(const std::string &name) const {
+    SafetensorsFile file = SafetensorsFile::open(folder / "out.safetensors");
+    const TensorEntry *entry = file.find(name);
+    if (!entry) {
+      ADD_FAILURE() << "no tensor " << name;
+      return {};
+    }
+    std::vector<T> values(entry->byteCount() / sizeof(T));
+    std::memcpy(values.data(), file.data(*entry).data(), entry->byteCount());
+    return values;
+  }
+};
+
+int32_t toyArgmax(const std::vector<int32_t> &history) {
+  int32_t best = 0;
+  for (uint32_t v = 1; v < test::toyVocab; ++v)
+    if (test::toyLogit(history, v) > test::toyLogit(history, uint32_t(best)))
+      best = int32_t(v);
+  return best;
+}
+
+std::vector<int32_t> greedyIds(std::vector<int32_t> prompt, size_t count) {
+  std::vector<int32_t> made;
+  for (size_t i = 0; i < count; ++i) {
+    made.push_back(toyArgmax(prompt));
+    prompt.push_back(made.back());
+  }
+  return made;
+}
+
+std::vector<int32_t> someIds(uint32_t seed, size_t count) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < count; ++i)
+    ids.push_back(int32_t((seed = seed * 1664525 + 1013904223) >> 8) % int32_t(test::toyVocab));
+  return ids;
+}
+
+} // namespace
+
+TEST_F(RunTool, ScoreGivesTheModelsNumbers) {
+  std::vector<int32_t> text = someIds(3, 140), prompt = someIds(5, 11);
+  writeInput({{"ids.140", text}, {"ids.one", {7}}, {"prompt.0", prompt}, {"other", {1}}});
+  Result result = run("score " + plan() + " --input " + at("in.safetensors") + " --output " +
+                      at("out.safetensors") + " --max-tokens 20 --trace blocks,experts");
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::vector<int32_t> argmax = tensor<int32_t>("argmax.140"), history;
+  std::vector<float> logProbs = tensor<float>("next_logprob.140");
+  ASSERT_EQ(argmax.size(), 140u);
+  ASSERT_EQ(logProbs.size(), 139u);
+  for (size_t t = 0; t < text.size(); ++t) {
+    history.push_back(text[t]);
+    EXPECT_EQ(argmax[t], toyArgmax(history));
+    if (t + 1 == text.size())
+      break;
+    double largest = test::toyLogit(history, uint32_t(argmax[t])), sum = 0;
+    for (uint32_t v = 0; v < test::toyVocab; ++v)
+      sum += std::exp(test::toyLogit(history, v) - largest);
+    double expected = test::toyLogit(history, uint32_t(text[t + 1])) - largest - std::log(sum);
+    EXPECT_NEAR(logProbs[t], expected, std::abs(expected) * 1e-7 + 1e-6); // one FP32 rounding
+  }
+  std::vector<float> last = tensor<float>("last_logits.140");
+  for (uint32_t v = 0; v < test::toyVocab; ++v)
+    EXPECT_EQ(last[v], test::toyLogit(text, v));
+  EXPECT_TRUE(tensor<float>("next_logprob.one").empty());
+  EXPECT_EQ(tensor<int32_t>("greedy.0"), greedyIds(prompt, 20));
+  EXPECT_EQ(tensor<int32_t>("blocks.140"), (std::vector<int32_t>{1, -1}));
+  std::vector<int32_t> experts = tensor<int32_t>("experts.140");
+  ASSERT_EQ(experts.size(), 280u);
+  for (size_t t = 0; t < 140; ++t)
+    EXPECT_EQ(experts[2 * t], text[t] % 3);
+}
+
+TEST_F(RunTool, ScoreDoesNotDependOnChunkBatchOrThreads) {
+  writeInput({{"ids.a", someIds(1, 200)},
+              {"ids.b", someIds(2, 129)},
+              {"ids.c", someIds(3, 3)},
+              {"prompt.0", someIds(4, 5)},
+              {"prompt.1", someIds(5, 128)}});
+  std::string first;
+  for (const char *options : {"", "--chunk 1", "--batch 3 --chunk 7", "--batch 2 --threads 1",
+                              "--batch 50 --threads 3"}) {
+    Result result = run("score " + plan() + " --input " + at("in.safetensors") + " --output " +
+                        at("out.safetensors") + " --max-tokens 9 --trace experts " + options);
+    ASSERT_EQ(result.code, 0) << result.err;
+    if (first.empty())
+      first = text("out.safetensors");
+    EXPECT_TRUE(first == text("out.safetensors")) << options;
+  }
+}
+
+TEST_F(RunTool, BadInputEndsWithOneAndNoOutput) {
+  auto fails = [&](const std::string &arguments, const std::string &message) {
+    Result result = run(arguments);
+    EXPECT_EQ(result.code, 1) << arguments;
+    EXPECT_NE(result.err.find(message), std::string::npos) << message << " / " << result.err;
+    EXPECT_TRUE(result.out.empty()) << result.out;
+    EXPECT_FALSE(std::filesystem::exists(folder / "out.safetensors"));
+  };
+  std::string files = " --input " + at("in.safetensors") + " --output " + at("out.safetensors");
+  writeInput({{"ids.x", {1, 61}}});
+  fails("score " + plan() + files, "token id 61 is out of range");
+  writeInput({{"ids.x", {-1}}});
+  fails("score " + plan() + files, "token id -1 is out of range");
+  writeInput({{"other", {1}}});
+  fails("score " + plan() + files, "has nothing to score");
+  writeInput({{"ids.x", someIds(1, 1025)}});
+  fails("score " + plan() + files, "longest that fits is 1024");
+  writeInput({{"ids.x", {1}}});
+  fails("score " + at("none.m3plan") + " --weights " + at("weights") + files, "none.m3plan");
+  fails("score " + at("in.safetensors") + " --weights " + at("weights") + files,
+        "is not a plan file");
+  fails("score " + at("toy.m3plan") + " --weights " + at("nowhere") + files, "nowhere");
+  fails("score " + plan() + " --input " + at("in.safetensors") + " --output " +
+            at("no/out.safetensors"),
+        "cannot write");
+  fails("generate " + plan() + " --prompt-ids 1,2 --ids --max-tokens 1024",
+        "the longest prompt that fits is 0");
+  fails("generate " + plan() + " --prompt-ids 1,99 --ids", "token id 99 is out of range");
+  fails("generate " + plan() + " --prompt-ids 1,2,3 --ids --kv-pages 1 --max-tokens 200",
+        "--kv-pages");
+
+  std::string plan9 = text("toy.m3plan");
+  plan9[plan9.size() / 2] = char(plan9[plan9.size() / 2] ^ 1);
+  std::ofstream(folder / "bad.m3plan", std::ios::binary) << plan9;
+  fails("generate " + at("bad.m3plan") + " --weights synthetic:1 --prompt-ids 1 --ids",
+        "does not match its digest");
+  test::toyPlan({.features = {"magic9"}}).publish(folder / "other.m3plan");
+  fails("generate " + at("other.m3plan") + " --weights synthetic:1 --prompt-ids 1 --ids",
+        "needs magic9");
+}
+
+TEST_F(RunTool, WrongUsageEndsWithTwo) {
+  for (const char *arguments :
+       {"", "generate", "nonsense", "generate x.m3plan --weights y", "score x.m3plan --weights y",
+        "generate x.m3plan --weights y --prompt a --prompt-ids 1",
+        "generate x.m3plan --weights y --prompt a --max-tokens 0",
+        "score x.m3plan --weights y --input a --output b --trace colours"})
+    EXPECT_EQ(run(arguments).code, 2) << arguments;
+  EXPECT_EQ(run("generate " + plan() + " --prompt text").code, 2); // no tokenizer
+  EXPECT_EQ(run("generate " + plan() + " --prompt-ids 1").code, 2);
+  EXPECT_EQ(run("--help").code, 0);
+}
+
+TEST_F(RunTool, GenerateStreamsIds) {
+  std::vector<int32_t> made = greedyIds({1, 2, 3}, 300);
+  Result result =
+      run("generate " + plan() + " --prompt-ids 1,2,3 --ids --max-tokens 300 --ignore-eos");
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::string expected;
+  for (int32_t id : made)
+    expected += (expected.empty() ? "" : " ") + std::to_string(id);
+  EXPECT_EQ(result.out, expected + "\n");
+  EXPECT_NE(result.err.find("tokens/s"), std::string::npos);
+  EXPECT_NE(result.err.find("memory"), std::string::npos);
+}
+
+TEST_F(RunTool, GenerateWritesJson) {
+  Result result = run("generate " + plan() + " --prompt-ids 5 --json --max-tokens 4 --ignore-eos");
+  ASSERT_EQ(result.code, 0) << result.err;
+  nlohmann::json out = nlohmann::json::parse(result.out);
+  EXPECT_EQ(out["ids"].get<std::vector<int32_t>>(), greedyIds({5}, 4));
+  EXPECT_EQ(out["finish_reason"], "length");
+  EXPECT_EQ(out["prompt_tokens"], 1);
+}
+
+TEST_F(RunTool, SampledIdsDependOnTheSeedAlone) {
+  std::string command = "generate " + plan() +
+                        " --prompt-ids 5 --ids --max-tokens 20 --ignore-eos "
+                        "--temperature 100000 --seed ";
+  std::string one = run(command + "1").out;
+  EXPECT_EQ(run(command + "1 --threads 1").out, one);
+  EXPECT_NE(run(command + "2").out, one);
+}
+
+TEST_F(RunTool, NeedsNoCompilerAndNoGpuLibrary) {
+  int status = std::system(fmt::format("ldd {} > {} && readelf -d {} >> {}", M3_RUN,
+                                       at("libraries"), M3_RUN, at("libraries"))
+                               .c_str());
+  ASSERT_EQ(status, 0);
+  std::string libraries = text("libraries");
+  ASSERT_NE(libraries.find("libc.so"), std::string::npos);
+  for (const char *forbidden : {"LLVM", "MLIR", "clang", "lld", "cuda", "amdhip", "hsa"})
+    EXPECT_EQ(libraries.find(forbidden), std::string::npos) << forbidden << "\n" << libraries;
+}

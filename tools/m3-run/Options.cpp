@@ -1,0 +1,44 @@
+#include "tools/m3-run/Options.h"
+
+#include "runtime/base/Error.h"
+
+namespace m3c {
+
+void addRunOptions(CLI::App &app, RunOptions &options) {
+  app.add_option("plan", options.plan, "Plan file that `m3c compile` wrote")->required();
+  app.add_option("--weights", options.weights,
+                 "Checkpoint folder that the plan was compiled from, or synthetic:SEED")
+      ->required();
+  app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
+  app.add_option("--kv-pages", options.pages,
+                 "Pages of the KV cache, 128 tokens each; 0 = what the run needs");
+  app.add_option("--chunk", options.chunk, "Most tokens of one sequence in a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--progress", options.progress, "auto, plain, json or none")
+      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->capture_default_str();
+}
+
+std::unique_ptr<Engine> openEngine(const RunOptions &options) {
+  return std::make_unique<Engine>(plan::PlanFile::open(options.plan),
+                                  hal::DeviceOptions{options.threads, true});
+}
+
+bool isSynthetic(const std::string &weights) { return weights.starts_with("synthetic:"); }
+
+void loadWeights(Engine &engine, const RunOptions &options, const SessionOptions &session) {
+  Session::checkMemory(engine, session);
+  std::unique_ptr<WeightSource> source = openWeights(options.weights, engine.tables());
+  Progress progress(*parseProgressMode(options.progress));
+  bool begun = false;
+  engine.bindWeights(*source, [&](uint64_t done, uint64_t total, std::string_view tensor) {
+    if (!std::exchange(begun, true))
+      progress.stage("reading weights", total);
+    progress.update(done, tensor);
+  });
+  if (begun)
+    progress.finish();
+}
+
+} // namespace m3c

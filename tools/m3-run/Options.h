@@ -1,0 +1,40 @@
+// What the commands of m3-run share: how a plan and weights are given and opened.
+#pragma once
+
+#include "runtime/base/Progress.h"
+#include "runtime/schedule/Session.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace m3c {
+
+struct RunOptions {
+  std::string plan;
+  std::string weights; ///< checkpoint folder or synthetic:SEED
+  unsigned threads = 0;
+  uint64_t pages = 0; ///< 0: as many as the run needs
+  uint32_t chunk = 512;
+  std::string progress = "auto";
+};
+
+/// Adds the options to a command's parser.
+void addRunOptions(CLI::App &app, RunOptions &options);
+
+/// Opens the plan and loads its code.
+std::unique_ptr<Engine> openEngine(const RunOptions &options);
+
+/// Foresees the memory, then reads the weights with progress on standard error.
+void loadWeights(Engine &engine, const RunOptions &options, const SessionOptions &session);
+
+/// True for "synthetic:SEED".
+bool isSynthetic(const std::string &weights);
+
+/// Adds a command's options to its parser and returns what runs it.
+std::function<int()> setUpGenerate(CLI::App &app);
+std::function<int()> setUpScore(CLI::App &app);
+
+} // namespace m3c

@@ -1,0 +1,68 @@
+// `m3-run score`: log-probabilities, choices and greedy continuations of given token ids.
+#include "runtime/base/Error.h"
+#include "runtime/score/Scorer.h"
+#include "tools/m3-run/Options.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+namespace m3c {
+namespace {
+
+struct Arguments {
+  RunOptions run;
+  ScoreOptions score;
+  std::string input, output;
+  std::vector<std::string> trace;
+};
+
+int runScore(Arguments arguments) {
+  ScoreOptions &options = arguments.score;
+  options.chunk = arguments.run.chunk;
+  for (const std::string &what : arguments.trace)
+    (what == "blocks" ? options.traceBlocks : options.traceExperts) = true;
+
+  std::unique_ptr<Engine> engine = openEngine(arguments.run);
+  ScoreInput input = ScoreInput::read(arguments.input, engine->tables().model()->vocab());
+  SessionOptions session = scoreSession(*engine, input, options);
+  if (arguments.run.pages)
+    session.pages = arguments.run.pages;
+  loadWeights(*engine, arguments.run, session);
+  Session sequences(*engine, session);
+
+  auto begun = std::chrono::steady_clock::now();
+  Progress progress(*parseProgressMode(arguments.run.progress));
+  progress.stage("scoring", scoreTokens(input, options));
+  SafetensorsWriter out = score(*engine, sequences, input, options,
+                                [&](uint64_t done, uint64_t) { progress.update(done); });
+  progress.finish();
+  out.write(arguments.output);
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  fmt::print(stderr, "{} texts, {} prompts, {} steps, {:.2f} s, peak memory {}\n",
+             input.texts.size(), input.prompts.size(), sequences.stepsRun(), seconds,
+             byteText(peakMemory()));
+  return 0;
+}
+
+} // namespace
+
+std::function<int()> setUpScore(CLI::App &app) {
+  auto arguments = std::make_shared<Arguments>();
+  addRunOptions(app, arguments->run);
+  app.add_option("--input", arguments->input, "Safetensors file with ids.X and prompt.N")
+      ->required();
+  app.add_option("--output", arguments->output, "Safetensors file to write")->required();
+  app.add_option("--batch", arguments->score.batch, "Texts at once")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app.add_option("--max-tokens", arguments->score.maxTokens, "Tokens generated for each prompt")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--trace", arguments->trace, "Record choices: blocks,experts")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"blocks", "experts"}));
+  return [arguments] { return runScore(*arguments); };
+}
+
+} // namespace m3c
