@@ -1,0 +1,146 @@
+// `m3c explain`: why a plan is as it is. `m3c diff`: what differs between two.
+#include "compiler/report/PlanReport.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+std::string str(const ordered_json &value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Launches of one kernel: how many in which bucket, and the labels of the first bucket.
+ordered_json usesOf(const ordered_json &tables, const std::string &kernel) {
+  ordered_json uses = ordered_json::array();
+  for (const ordered_json &bucket : tables["buckets"]) {
+    std::vector<std::string> labels;
+    for (const ordered_json &launch : bucket["launches"])
+      if (launch["kernel"] == kernel)
+        labels.push_back(launch["label"]);
+    if (!labels.empty())
+      uses.push_back({{"rows", bucket["rows"]}, {"launches", labels.size()}, {"labels", labels}});
+  }
+  return uses;
+}
+
+[[noreturn]] void failUnknown(const ordered_json &tables, const std::string &kernel) {
+  std::vector<std::string> near;
+  for (const ordered_json &entry : tables["kernels"]) {
+    std::string name = entry["name"];
+    if (name.find(kernel) != std::string::npos || entry["family"] == kernel || near.size() < 3)
+      near.push_back(name);
+  }
+  throw Error(fmt::format("the plan has no kernel {}", kernel), "--kernel", "",
+              fmt::format("it has for instance {}", fmt::join(near, ", ")), ExitCode::Usage);
+}
+
+void compare(const std::string &path, const ordered_json &left, const ordered_json &right,
+             ordered_json &out);
+
+// Lists of things with names are compared by name, others by position.
+std::string nameOf(const ordered_json &entry) {
+  for (const char *key : {"name", "symbol", "rows", "chip"})
+    if (entry.is_object() && entry.contains(key))
+      return str(entry[key]);
+  return "";
+}
+
+void compareLists(const std::string &path, const ordered_json &left, const ordered_json &right,
+                  ordered_json &out) {
+  bool named = !left.empty() && !nameOf(left[0]).empty();
+  std::map<std::string, const ordered_json *> byName;
+  if (named)
+    for (const ordered_json &entry : right)
+      byName[nameOf(entry)] = &entry;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < left.size(); ++i) {
+    std::string name = named ? nameOf(left[i]) : std::to_string(i);
+    const ordered_json *other = named ? byName[name] : i < right.size() ? &right[i] : nullptr;
+    seen.insert(name);
+    compare(fmt::format("{}[{}]", path, name), left[i], other ? *other : ordered_json(), out);
+  }
+  for (size_t i = 0; i < right.size(); ++i) {
+    std::string name = named ? nameOf(right[i]) : std::to_string(i);
+    if (!seen.contains(name))
+      compare(fmt::format("{}[{}]", path, name), ordered_json(), right[i], out);
+  }
+}
+
+void compare(const std::string &path, const ordered_json &left, const ordered_json &right,
+             ordered_json &out) {
+  if (left == right)
+    return;
+  if (left.is_array() && right.is_array())
+    return compareLists(path, left, right, out);
+  if (!left.is_object() || !right.is_object()) {
+    out.push_back({{"path", path}, {"left", left}, {"right", right}});
+    return;
+  }
+  for (const auto &[key, value] : left.items())
+    compare(path.empty() ? key : path + "." + key, value,
+            right.contains(key) ? right[key] : ordered_json(), out);
+  for (const auto &[key, value] : right.items())
+    if (!left.contains(key))
+      compare(path.empty() ? key : path + "." + key, ordered_json(), value, out);
+}
+
+} // namespace
+
+ordered_json explainJson(const plan::PlanFile &file, const std::string &kernel) {
+  ordered_json manifest = manifestOf(file), tables = tablesJson(file);
+  ordered_json out = {{"plan", file.name()},
+                      {"decisions", manifest.value("decisions", ordered_json::array())},
+                      {"kernels", ordered_json::array()}};
+  for (const ordered_json &entry : tables["kernels"]) {
+    if (!kernel.empty() && entry["name"] != kernel && entry["family"] != kernel)
+      continue;
+    ordered_json one = {{"name", entry["name"]},
+                        {"family", entry["family"]},
+                        {"schedule", entry["schedule"]},
+                        {"objects", entry["objects"]},
+                        {"uses", usesOf(tables, entry["name"])}};
+    out["kernels"].push_back(std::move(one));
+  }
+  if (!kernel.empty() && out["kernels"].empty())
+    failUnknown(tables, kernel);
+  return out;
+}
+
+std::string explainText(const ordered_json &explained) {
+  std::string out = "decisions\n";
+  for (const ordered_json &decision : explained["decisions"])
+    out +=
+        fmt::format("  {:<28} {}\n{:31}because {}\n", str(decision.value("what", ordered_json())),
+                    str(decision.value("choice", ordered_json())), "",
+                    str(decision.value("why", ordered_json())));
+  if (explained.contains("kernels") && !explained["kernels"].empty())
+    out += "kernels\n";
+  for (const ordered_json &kernel : explained.value("kernels", ordered_json::array())) {
+    out += fmt::format("  {} (family {})\n    schedule {}\n", str(kernel["name"]),
+                       str(kernel["family"]), str(kernel["schedule"]));
+    for (const ordered_json &use : kernel["uses"]) {
+      std::string first = str(use["labels"][0]), last = str(use["labels"].back());
+      out += fmt::format("    up to {} rows: {} launches, {}{}\n", str(use["rows"]),
+                         str(use["launches"]), first, first == last ? "" : " … " + last);
+    }
+  }
+  return out;
+}
+
+ordered_json diffPlans(const plan::PlanFile &left, const plan::PlanFile &right) {
+  ordered_json out = ordered_json::array();
+  compare("manifest", manifestOf(left), manifestOf(right), out);
+  compare("", tablesJson(left), tablesJson(right), out);
+  return out;
+}
+
+} // namespace m3c

@@ -1,0 +1,130 @@
+// `m3c extract PLAN -o DIR`: sources, code objects (one file per kernel and chip) and tables as
+// files.
+#include "compiler/report/PlanReport.h"
+#include "compiler/toolchains/Inspect.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/FileWriter.h"
+#include "runtime/plan/List.h"
+#include "tools/m3c/Commands.h"
+
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace m3c {
+namespace {
+
+struct ExtractOptions {
+  std::string plan, folder, target;
+  bool disassembly = false, json = false;
+};
+
+// A name from a plan as a file name: it cannot leave the folder.
+std::string fileNameOf(const std::string &name) {
+  std::string out;
+  for (char c : name)
+    out += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
+  return out.empty() || out[0] == '.' ? "_" + out : out;
+}
+
+class Extractor {
+public:
+  Extractor(const plan::PlanFile &file, const ExtractOptions &options)
+      : file(file), options(options), root(options.folder) {
+    selectChips();
+  }
+
+  void run() {
+    writeText("manifest.json", manifestOf(file).dump(1) + "\n");
+    writeText("tables.json", tablesJson(file).dump(1) + "\n");
+    for (const plan::Kernel *kernel : plan::list(file.tables().kernels()))
+      writeKernel(*kernel);
+    for (const plan::NamedSection *extra : plan::list(file.tables().extras()))
+      write("extras/" + fileNameOf(extra->name()->str()), file.sectionBytes(extra->section()));
+  }
+
+  const std::vector<std::string> &files() const { return written; }
+
+private:
+  // Chips of the target that --target names, by target or chip name; all without it.
+  void selectChips() {
+    std::vector<std::string> known;
+    for (const plan::Target *target : plan::list(file.tables().targets())) {
+      known.push_back(target->name()->str());
+      known.push_back(target->chip()->str());
+      if (options.target.empty() || target->name()->str() == options.target ||
+          target->chip()->str() == options.target)
+        chips.insert(target->chip()->str());
+    }
+    if (chips.empty() && !options.target.empty())
+      throw Error(fmt::format("the plan has no code for '{}'", options.target), "--target", "",
+                  fmt::format("it has {}", fmt::join(known, ", ")), ExitCode::Usage);
+  }
+
+  void writeKernel(const plan::Kernel &kernel) {
+    std::string name = fileNameOf(kernel.name()->str());
+    if (kernel.source_section() >= 0)
+      write(fmt::format("source/{}.cpp", name), file.sectionBytes(uint32_t(kernel.source_section())));
+    for (const plan::CodeObject *object : plan::list(kernel.objects())) {
+      if (!chips.contains(object->chip()->str()))
+        continue;
+      std::string stem = fmt::format("code/{}.{}", name, fileNameOf(object->chip()->str()));
+      std::span<const std::byte> code = file.sectionBytes(object->section());
+      write(stem + ".so", code);
+      if (options.disassembly)
+        writeText(stem + ".s", toolchains::inspectObject(name, code).text());
+    }
+  }
+
+  void writeText(const std::string &name, const std::string &text) {
+    write(name, std::as_bytes(std::span(text)));
+  }
+
+  void write(const std::string &name, std::span<const std::byte> bytes) {
+    std::filesystem::path path = root / name;
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+    if (error)
+      throw Error("cannot make the folder " + path.parent_path().string(), path.string(),
+                  error.message());
+    FileWriter writer(path);
+    writer.write(bytes);
+    writer.publish();
+    written.push_back(name);
+  }
+
+  const plan::PlanFile &file;
+  const ExtractOptions &options;
+  std::filesystem::path root;
+  std::set<std::string> chips;
+  std::vector<std::string> written;
+};
+
+int runExtract(const ExtractOptions &options) {
+  plan::PlanFile file = plan::PlanFile::open(options.plan);
+  Extractor extractor(file, options);
+  extractor.run();
+  if (options.json) {
+    nlohmann::ordered_json out = {{"folder", options.folder}, {"files", extractor.files()}};
+    fmt::print("{}\n", out.dump(1));
+  } else {
+    fmt::print("{} files in {}\n", extractor.files().size(), options.folder);
+  }
+  return 0;
+}
+
+} // namespace
+
+std::function<int()> setUpExtract(CLI::App &app) {
+  auto options = std::make_shared<ExtractOptions>();
+  app.add_option("PLAN", options->plan, "plan file")->required();
+  app.add_option("-o,--output", options->folder, "folder to write to")->required();
+  app.add_option("--target", options->target, "code of this target or chip only");
+  app.add_flag("--disassembly", options->disassembly, "also write the machine code as text");
+  app.add_flag("--json", options->json, "print JSON");
+  return [options] { return runExtract(*options); };
+}
+
+} // namespace m3c
