@@ -14,10 +14,11 @@ static ProbedTool probeHost() {
   try {
     HostCompileOptions options;
     options.isa.cpu = "x86-64-v3";
-    compileHostObject("probe",
-                      "#include <immintrin.h>\nextern \"C\" __attribute__((visibility(\"default\")))"
-                      " void probe(float *x) { _mm256_storeu_ps(x, _mm256_setzero_ps()); }\n",
-                      {}, options);
+    compileHostObject(
+        "probe",
+        "#include <immintrin.h>\nextern \"C\" __attribute__((visibility(\"default\")))"
+        " void probe(float *x) { _mm256_storeu_ps(x, _mm256_setzero_ps()); }\n",
+        {}, options);
     tool.detail += ", in process, a test kernel compiles and links";
   } catch (const Error &error) {
     tool.found = false;

@@ -5,6 +5,12 @@ namespace m3c {
 static constexpr Command commands[] = {
     {"capacity", "how many sequences of what length fit on which chips", setUpCapacity},
     {"check", "read a checkpoint whole: headers, values, tokenizer", setUpCheck},
+    {"diff", "what differs between two plans", setUpDiff},
+    {"doctor", "tools, devices and folders found, and what is missing", setUpDoctor},
+    {"explain", "why this kernel, format, schedule, demotion", setUpExplain},
+    {"extract", "sources, code objects and tables as files", setUpExtract},
+    {"inspect", "what a plan holds", setUpInspect},
+    {"verify", "check every byte of a plan", setUpVerify},
 };
 
 std::span<const Command> commandTable() { return commands; }

@@ -33,15 +33,15 @@ void addToolchains(std::vector<Finding> &findings) {
 }
 
 void addDevices(std::vector<Finding> &findings) {
-  for (const hal::Driver *driver : allDrivers()) {
+  for (const auto &driver : hal::allDrivers()) {
     auto devices = driver->devices();
     if (devices.empty())
       findings.push_back({State::Note, fmt::format("driver {}", driver->name()), "no device here"});
     for (const hal::DeviceInfo &device : devices)
-      findings.push_back({State::Ok, fmt::format("driver {}", driver->name()),
-                          fmt::format("{}: {} workers, {:.1f} GB, features {}", device.name,
-                                      device.workers, double(device.memoryBytes) / 1e9,
-                                      fmt::join(device.features, " "))});
+      findings.push_back(
+          {State::Ok, fmt::format("driver {}", driver->name()),
+           fmt::format("{}: {} workers, {:.1f} GB, features {}", device.name, device.workers,
+                       double(device.memoryBytes) / 1e9, fmt::join(device.features, " "))});
   }
 }
 

@@ -25,7 +25,8 @@ struct ExtractOptions {
 std::string fileNameOf(const std::string &name) {
   std::string out;
   for (char c : name)
-    out += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
+    out +=
+        std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
   return out.empty() || out[0] == '.' ? "_" + out : out;
 }
 
@@ -66,7 +67,8 @@ private:
   void writeKernel(const plan::Kernel &kernel) {
     std::string name = fileNameOf(kernel.name()->str());
     if (kernel.source_section() >= 0)
-      write(fmt::format("source/{}.cpp", name), file.sectionBytes(uint32_t(kernel.source_section())));
+      write(fmt::format("source/{}.cpp", name),
+            file.sectionBytes(uint32_t(kernel.source_section())));
     for (const plan::CodeObject *object : plan::list(kernel.objects())) {
       if (!chips.contains(object->chip()->str()))
         continue;
