@@ -19,7 +19,7 @@ struct VerifyOptions {
 
 // The plan's record of the checkpoint against what the folder holds now.
 void checkCheckpoint(const nlohmann::ordered_json &manifest, const std::string &folder) {
-  ImportDigests digests = importModel(folder).digests;
+  CheckpointDigests digests = importModel(folder).digests;
   const auto &recorded = manifest["checkpoint"];
   auto check = [&](const char *key, const std::string &found) {
     std::string expected = recorded.value(key, "");
