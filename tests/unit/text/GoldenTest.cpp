@@ -1,5 +1,6 @@
 // Ids and texts equal to those of Hugging Face's `tokenizers` (tests/data/text/make_goldens.py).
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -54,6 +55,25 @@ TEST(TokenizerGolden, Encode) {
     }
   }
   EXPECT_GT(compared, 1000u);
+}
+
+// Cutting a text into segments, each a user's, changes nothing: words run across the cuts.
+TEST(TokenizerGolden, SegmentsJoin) {
+  std::mt19937 random(11);
+  for (const json &group : goldens()["encode"]) {
+    if (group["mode"] != "None")
+      continue;
+    Tokenizer tokenizer = variant(group["variant"]);
+    for (const auto &[index, ids] : group["ids"].items()) {
+      std::string text = goldens()["texts"][std::stoul(index)];
+      std::vector<Segment> segments(1 + random() % 3);
+      for (size_t at = 0; at < text.size(); at += scanUtf8(std::string_view(text).substr(at)).size)
+        segments[at * segments.size() / text.size()].text +=
+            text.substr(at, scanUtf8(std::string_view(text).substr(at)).size);
+      EXPECT_EQ(tokenizer.encode(segments), ids.get<std::vector<int32_t>>())
+          << json(text).dump(-1, ' ', true);
+    }
+  }
 }
 
 TEST(TokenizerGolden, Decode) {
