@@ -14,6 +14,8 @@ namespace m3c::sample {
 namespace {
 
 constexpr double greedyBelow = 1e-6; // temperature
+// An FP32 logit of magnitude 16 is rounded by up to 2^-20, which moves its probability by about
+// 1e-6.
 constexpr double massTolerance = 1e-6;
 
 template <class C> bool better(const C &a, const C &b) {

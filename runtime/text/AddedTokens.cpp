@@ -100,7 +100,7 @@ void AddedTokens::splitPart(const Trie &trie, std::string_view text, ParseAdded 
     const AddedToken &token = tokens[size_t(index)];
     size_t begin = at, end = at + token.content.size();
     at = end;
-    if (begin < done || (token.special && mode == ParseAdded::NonSpecial))
+    if (end <= done || (token.special && mode == ParseAdded::NonSpecial))
       continue;
     if (token.singleWord && besideWord(text.substr(0, begin), text.substr(end)))
       continue;
@@ -109,7 +109,7 @@ void AddedTokens::splitPart(const Trie &trie, std::string_view text, ParseAdded 
     if (token.stripRight)
       end += spacesAtStart(text.substr(end));
     emit(done, begin, -1);
-    emit(begin, end, token.id);
+    emit(std::max(begin, done), end, token.id);
     done = end;
   }
   emit(done, text.size(), -1);

@@ -117,8 +117,7 @@ void Bpe::Encoder::merge(std::vector<int32_t> &out) {
     if (!left.alive || left.next == none)
       continue;
     Symbol &right = symbols[left.next];
-    // The pair may have changed since; like Hugging Face's tokenizers, a changed pair that yields
-    // the same token is merged now.
+    // The pair may have changed since it was considered.
     auto rule = bpe.merges.find(key(left.id, right.id));
     if (rule == bpe.merges.end() || rule->second.id != best.id)
       continue;

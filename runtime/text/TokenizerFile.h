@@ -3,7 +3,8 @@
 // Every key is either used, known to have no effect on encoding and decoding (then it stands in
 // `notes`), or refused by name. Supported: model BPE without dropout, prefixes or byte fallback;
 // pre-tokenizers ByteLevel and Split, alone or in a Sequence whose last step is ByteLevel; decoder
-// ByteLevel; no normalizer; no post-processor but ByteLevel.
+// ByteLevel; no normalizer; no post-processor but ByteLevel. Added tokens keep the ids that the
+// file gives them, also after a gap, where `tokenizers` would renumber them.
 #pragma once
 
 #include <cstdint>

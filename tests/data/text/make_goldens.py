@@ -74,6 +74,7 @@ HAND = [
     "<|left|>", "a  <|left|>b", "   <|left|><|left|>", "a<|right|>  \n b", "<|right|>  <|left|>", "cat", "cats", "a cat.", "concat cat",
     "cat\u0301 cat_ cat9 9cat _cat -cat-", "<mm", "<mm:think", "x <<>> y", "<<<>>>", " <<>>  <|left|> ", "<|pad|><|noise|>]<]minimax[>[",
     "]<]image[>[ and <image> ]<]video[>[", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𝟙𝟚", "ﬁ ﬀ ß ẞ İ ı K Å", "ＡＢＣ１２３", "\U0001F1E6", "\uffff\ufffd\ue000",
+    "<|right|> yz z", "<|right|>   zy  y z", "<|right|>x y<|right|>\n y", "a   z",
     "a\r", "a\r\nb\rc", "//\n///\n", "x/\r\n/", "?!\n/ok", "I'LL'LL", "O'Re", "don\u2019t",
 ]
 
@@ -142,6 +143,17 @@ VARIANTS = {
 }
 
 
+def added(number, content, **flags):
+    return {"id": number, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+            "normalized": False, "special": False, **flags}
+
+
+# Tokens that begin with a space, after one that takes the space. Ids go on where the vocabulary ends, because
+# `tokenizers` renumbers added tokens after a gap.
+VARIANTS["split.overlap"] = ("split", {"added_tokens": [added(860, "<|right|>", rstrip=True), added(861, " y"),
+                                                        added(862, " z", lstrip=True)]})
+
+
 def fnv(ids):
     value = 0xCBF29CE484222325
     for number in ids:
@@ -165,9 +177,11 @@ def main():
         plain.encode_special_tokens = True
         modes = {"All": everything, "NonSpecial": plain, "None": none}
         for mode, tok in modes.items():
-            if mode != "All" and name not in ("nano", "split"):
+            if mode != "All" and name not in ("nano", "split", "split.overlap"):
                 continue
             chosen = range(len(texts)) if name in ("nano", "split") else range(0, len(texts), 2)
+            if name == "split.overlap":
+                chosen = [i for i, text in enumerate(texts) if "<|right|>" in text or " z" in text]
             out["encode"].append({"variant": name, "mode": mode, "ids": {
                 str(i): tok.encode(texts[i], add_special_tokens=False).ids for i in chosen}})
         if name not in ("nano", "split"):

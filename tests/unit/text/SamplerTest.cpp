@@ -23,7 +23,7 @@ std::vector<float> logitsOf(const std::vector<double> &probabilities) {
   return logits;
 }
 
-std::vector<int32_t> keptIds(std::span<const float> logits, SamplingParameters parameters) {
+std::vector<int32_t> keptIds(const std::vector<float> &logits, SamplingParameters parameters) {
   Sampler sampler;
   sampler.filter(logits, parameters, 0);
   std::vector<int32_t> ids;
@@ -53,6 +53,18 @@ TEST(Sampler, TopPKeepsTheTokenThatCrosses) {
 
 TEST(Sampler, TopPStopsWhereTheSumIsExact) {
   EXPECT_EQ(keptIds(logitsOf({.5, .3, .1, .1}), {.topP = .8}), (Ids{0, 1}));
+  // Rounded to FP32 logits, the sum of the first two lies on either side of p.
+  for (size_t parts : {7, 10, 14, 28})
+    for (size_t first = 3; first < parts; ++first)
+      for (size_t second = 2; second < first && first + second < parts; ++second) {
+        std::vector<double> probabilities(2 + parts - first - second, 1.0 / double(parts));
+        probabilities[0] = double(first) / double(parts);
+        probabilities[1] = double(second) / double(parts);
+        EXPECT_EQ(
+            keptIds(logitsOf(probabilities), {.topP = double(first + second) / double(parts)}),
+            (Ids{0, 1}))
+            << first << " and " << second << " of " << parts;
+      }
 }
 
 TEST(Sampler, TopPIsNeverEmptyAndOneIsOff) {
