@@ -199,6 +199,7 @@ def M3_CacheWriteOp : M3_Op<"cache_write"> {
     M3-C14: the widths are KV heads × head size (keys, values) and the index size (index key); the layer
     exists in the cache.
     M3-C15: a layer is written once in a block, and before any operation of the block that reads it.
+    M3-C33: in a function marked `m3.step` every layer that is read was written before.
 
     ```mlir
     m3.cache_write %cache, %batch, %k, %v, %ik {layer = 0}
@@ -221,7 +222,7 @@ def M3_IndexScoreOp : M3_Op<"index_score"> {
 
     M3-C16: there is one index query per KV head of the cache, each as wide as the index key, and the
     cache has index keys.
-    M3-C17: on the `e4m3` grid and with `fp8` storage the index query lies on the E4M3 grid.
+    M3-C17: with `nvfp4` and `fp8` storage the index query lies on the E4M3 grid.
 
     ```mlir
     %s = m3.index_score %iq, %cache, %batch {layer = 0}
@@ -269,7 +270,7 @@ def M3_SparseAttentionOp : M3_AttentionOp<"sparse_attention"> {
     M3-C20: the width of the query is a multiple of KV heads × head size, that is, the query heads are a
     multiple of the KV heads; the result is as wide.
     M3-C21: the selection has the KV heads of the cache.
-    M3-C22: on the `e4m3` grid the query lies on the E4M3 grid.
+    M3-C22: with `nvfp4` storage the query lies on the E4M3 grid.
     M3-C23: the scale is positive and finite.
 
     ```mlir

@@ -115,7 +115,7 @@ LogicalResult IndexScoreOp::verify() {
       width(getQuery()) != cache.getKvHeads() * cache.getIndexDim())
     return emitOpError() << "M3-C16: one index query of " << cache.getIndexDim()
                          << " values per KV head (" << cache.getKvHeads() << ")";
-  bool wanted = cache.getGrid() == CacheGrid::E4M3 || cache.getKv() == CacheStorage::FP8;
+  bool wanted = cache.getKv() == CacheStorage::NVFP4 || cache.getKv() == CacheStorage::FP8;
   if (wanted && !onE4m3Grid(getQuery()))
     return emitOpError("M3-C17: with this cache the index query lies on the e4m3 grid");
   return success();
@@ -140,7 +140,7 @@ static LogicalResult verifyAttention(Operation *op, Value query, CacheType cache
   if (width(query) < 1 || width(query) % kvWidth || width(result) != width(query))
     return op->emitOpError() << "M3-C20: query and result are a multiple of " << kvWidth
                              << " (KV heads x head size) wide";
-  if (cache.getGrid() == CacheGrid::E4M3 && !onE4m3Grid(query))
+  if (cache.getKv() == CacheStorage::NVFP4 && !onE4m3Grid(query))
     return op->emitOpError("M3-C22: with this cache the query lies on the e4m3 grid");
   double number = scale.convertToDouble();
   if (!std::isfinite(number) || number <= 0)

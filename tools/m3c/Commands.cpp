@@ -10,6 +10,8 @@ static constexpr Command commands[] = {
     {"explain", "why this kernel, format, schedule, demotion", setUpExplain},
     {"extract", "sources, code objects and tables as files", setUpExtract},
     {"inspect", "what a plan holds", setUpInspect},
+    {"interpret", "score sequences in double precision with the reference interpreter",
+     setUpInterpret},
     {"verify", "check every byte of a plan", setUpVerify},
 };
 

@@ -28,5 +28,6 @@ std::function<int()> setUpExplain(CLI::App &app);
 std::function<int()> setUpExtract(CLI::App &app);
 std::function<int()> setUpInspect(CLI::App &app);
 std::function<int()> setUpVerify(CLI::App &app);
+std::function<int()> setUpInterpret(CLI::App &app);
 
 } // namespace m3c

@@ -1,0 +1,203 @@
+#include "models/minimax_m3/GraphBuilder.h"
+
+#include "models/minimax_m3/GraphWeights.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace m3c {
+namespace {
+
+class StepBuilder {
+public:
+  StepBuilder(OpBuilder &builder, const ModelConfig &config, m3::CacheType cacheType)
+      : builder(builder), loc(builder.getUnknownLoc()), config(config), cacheType(cacheType) {}
+
+  void build() {
+    MLIRContext *context = builder.getContext();
+    auto type =
+        builder.getFunctionType({m3::BatchType::get(context), cacheType}, {rows(config.vocab)});
+    auto function = func::FuncOp::create(builder, loc, "step", type);
+    function->setAttr(m3::stepAttr, builder.getUnitAttr());
+    Block *body = function.addEntryBlock();
+    builder.setInsertionPointToStart(body);
+    batch = body->getArgument(0);
+    cache = body->getArgument(1);
+    table = m3::RopeTableOp::create(builder, loc, rows(config.rotaryDim), batch,
+                                    builder.getF64FloatAttr(config.ropeTheta),
+                                    builder.getI64IntegerAttr(config.rotaryDim));
+    Value h = m3::EmbedOp::create(builder, loc, rows(config.hidden), batch, "embed");
+    for (int64_t layer = 0; layer < config.layers; ++layer)
+      h = buildLayer(h, layer);
+    Value last = m3::GatherRowsOp::create(builder, loc, h.getType(), norm(h, "norm"), batch);
+    func::ReturnOp::create(builder, loc, project(last, "lm_head", config.vocab));
+  }
+
+private:
+  RankedTensorType rows(int64_t width, Attribute encoding = {}) {
+    return RankedTensorType::get({ShapedType::kDynamic, width}, builder.getF32Type(), encoding);
+  }
+  std::string symbol(int64_t layer, StringRef name) {
+    return ("layers." + Twine(layer) + "." + name).str();
+  }
+
+  Value norm(Value x, StringRef weight) {
+    return m3::NormOp::create(builder, loc, x.getType(), x, weight, llvm::APFloat(config.normEps));
+  }
+  Value project(Value x, StringRef weight, int64_t width) {
+    return m3::ProjectOp::create(builder, loc, rows(width), x, weight);
+  }
+  Value add(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b); }
+  Value toE4m3(Value x) {
+    auto storage = m3::StorageAttr::get(builder.getContext(), m3::Grid::E4M3);
+    int64_t width = cast<RankedTensorType>(x.getType()).getDimSize(1);
+    return m3::QuantizeOp::create(builder, loc, rows(width, storage), x, m3::Grid::E4M3);
+  }
+
+  /// Projection, norm of each head and rotation: queries and keys, of attention and index.
+  Value rotated(Value x, int64_t layer, StringRef name, int64_t heads, int64_t headDim) {
+    Value y = project(x, symbol(layer, (name + "_proj").str()), heads * headDim);
+    y = m3::HeadNormOp::create(builder, loc, y.getType(), y, symbol(layer, (name + "_norm").str()),
+                               heads, llvm::APFloat(config.normEps));
+    return m3::RopeOp::create(builder, loc, y, table, heads);
+  }
+
+  Value buildLayer(Value h, int64_t layer) {
+    Value attention = buildAttention(norm(h, symbol(layer, "input_norm")), layer);
+    h = add(h, project(attention, symbol(layer, "o_proj"), config.hidden));
+    Value n = norm(h, symbol(layer, "post_norm"));
+    return config.moeLayer[layer] ? buildExperts(h, n, layer) : add(h, buildDense(n, layer));
+  }
+
+  Value buildAttention(Value n, int64_t layer) {
+    bool sparse = config.sparseLayer[layer];
+    m3::CacheStorage kv = cacheType.getKv();
+    bool e4m3Index = kv == m3::CacheStorage::FP8 || kv == m3::CacheStorage::NVFP4;
+    Value q = rotated(n, layer, "q", config.heads, config.headDim);
+    Value k = rotated(n, layer, "k", config.kvHeads, config.headDim);
+    Value v = project(n, symbol(layer, "v_proj"), config.kvHeads * config.headDim);
+    if (kv == m3::CacheStorage::NVFP4)
+      q = toE4m3(q);
+    Value indexQ, indexK;
+    if (sparse) {
+      indexQ = rotated(n, layer, "index_q", config.indexHeads, config.indexDim);
+      indexK = rotated(n, layer, "index_k", 1, config.indexDim);
+      if (e4m3Index)
+        indexQ = toE4m3(indexQ);
+    }
+    m3::CacheWriteOp::create(builder, loc, cache, batch, k, v, indexK, layer);
+    auto scale = builder.getF64FloatAttr(1 / std::sqrt(double(config.headDim)));
+    auto layerAttr = builder.getI64IntegerAttr(layer);
+    auto type = rows(config.heads * config.headDim);
+    if (!sparse)
+      return m3::DenseAttentionOp::create(builder, loc, type, q, cache, batch, layerAttr, scale);
+    Value blocks = selectBlocks(indexQ, layer);
+    return m3::SparseAttentionOp::create(builder, loc, type, q, cache, blocks, batch, layerAttr,
+                                         scale);
+  }
+
+  Value selectBlocks(Value indexQ, int64_t layer) {
+    int64_t any = ShapedType::kDynamic;
+    auto scoreType = RankedTensorType::get({any, config.indexHeads, any}, builder.getF32Type());
+    auto type =
+        RankedTensorType::get({any, config.indexHeads, config.topkBlocks}, builder.getI32Type());
+    Value scores = m3::IndexScoreOp::create(builder, loc, scoreType, indexQ, cache, batch, layer);
+    return m3::BlockTopkOp::create(builder, loc, type, scores, batch, config.topkBlocks,
+                                   config.initBlocks, config.localBlocks);
+  }
+
+  Value buildDense(Value n, int64_t layer) {
+    Value gate = project(n, symbol(layer, "mlp.gate"), config.denseIntermediate);
+    Value up = project(n, symbol(layer, "mlp.up"), config.denseIntermediate);
+    Value z =
+        m3::SwigluOp::create(builder, loc, gate.getType(), gate, up,
+                             llvm::APFloat(config.swigluAlpha), llvm::APFloat(config.swigluLimit));
+    return project(z, symbol(layer, "mlp.down"), config.hidden);
+  }
+
+  Value buildExperts(Value h, Value n, int64_t layer) {
+    MLIRContext *context = builder.getContext();
+    auto reference = [&](StringRef name) {
+      return FlatSymbolRefAttr::get(context, symbol(layer, name));
+    };
+    auto idType =
+        RankedTensorType::get({ShapedType::kDynamic, config.expertsPerToken}, builder.getI32Type());
+    auto route = m3::RouteOp::create(
+        builder, loc, idType, rows(config.expertsPerToken), n, reference("router"),
+        config.routingBias ? reference("router_bias") : FlatSymbolRefAttr(),
+        builder.getI64IntegerAttr(config.expertsPerToken),
+        builder.getF64FloatAttr(config.routedScale));
+    Value y = m3::ExpertsOp::create(builder, loc, n, route.getIds(), route.getWeights(),
+                                    symbol(layer, "experts.gate"), symbol(layer, "experts.up"),
+                                    symbol(layer, "experts.down"), config.swigluAlpha,
+                                    config.swigluLimit);
+    h = add(h, y);
+    if (config.sharedExperts == 0)
+      return h;
+    Value shared = m3::SharedExpertOp::create(
+        builder, loc, n.getType(), n, symbol(layer, "shared.gate"), symbol(layer, "shared.up"),
+        symbol(layer, "shared.down"), llvm::APFloat(config.swigluAlpha),
+        llvm::APFloat(config.swigluLimit));
+    return add(h, shared);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  const ModelConfig &config;
+  m3::CacheType cacheType;
+  Value batch, cache, table;
+};
+
+} // namespace
+
+m3::CacheStorage defaultCacheStorage(const ModelConfig &config,
+                                     const std::vector<Weight> &weights) {
+  bool packedExperts = llvm::any_of(
+      weights, [](const Weight &weight) { return weight.encoding == WeightEncoding::Nvfp4Packed; });
+  bool allSparse = llvm::all_of(config.sparseLayer, [](bool sparse) { return sparse; });
+  return packedExperts && allSparse ? m3::CacheStorage::NVFP4 : m3::CacheStorage::FP8;
+}
+
+m3::CacheGrid defaultGrid(m3::CacheStorage kv) {
+  return kv == m3::CacheStorage::NVFP4 ? m3::CacheGrid::E4M3 : m3::CacheGrid::Exact;
+}
+
+void loadGraphDialects(MLIRContext &context) {
+  context.loadDialect<m3::M3Dialect, func::FuncDialect, arith::ArithDialect>();
+}
+
+OwningOpRef<ModuleOp> buildGraph(MLIRContext &context, const ModelConfig &config,
+                                 const std::vector<Weight> &weights, const GraphOptions &options) {
+  loadGraphDialects(context);
+  OpBuilder builder(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc(), "minimax_m3");
+  builder.setInsertionPointToStart(module->getBody());
+  std::string reason;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
+  declareWeights(builder, weights);
+  auto cacheType = m3::CacheType::getChecked([&] { return emitError(builder.getUnknownLoc()); },
+                                             &context, options.kv, options.grid, config.blockSize,
+                                             config.layers, config.kvHeads, config.headDim,
+                                             config.anySparse() ? config.indexDim : 0);
+  if (!cacheType)
+    throw Error("this model cannot have a cache of this kind", "", reason,
+                "choose another --kv or check the configuration");
+  StepBuilder(builder, config, cacheType).build();
+  if (failed(verify(*module)))
+    throw Error("the configuration contradicts itself", "the model's graph", reason,
+                "check config.json against the checkpoint's tensors");
+  return module;
+}
+
+} // namespace m3c

@@ -1,0 +1,153 @@
+"""Runs a scoring command on part of a golden file and judges what it writes.
+
+score_case.py --golden G --tag T --profile P [--lengths 1,129] [--prompts 0,2] [--steps N] -- CMD…
+
+CMD gets `--input I --output O --max-tokens N --trace blocks,experts`. The profiles and bounds are those
+that were derived for the goldens (see PROFILES). Lengths and prompts are all of the golden's where not
+given. Standard library only."""
+
+import argparse
+import array
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+# Bounds by numerics. logits: largest (FP32 engines) or mean difference of last_logits; logprob: 99.5th
+# percentile or mean of the difference at all positions; nll: difference of the mean; then shares that
+# have to be equal. `greedy` is the margin below which a continuation may part.
+PROFILES = {
+    "fp32": dict(how="max", logits=2e-3, logprob=2e-3, nll=1e-3, argmax=0.995, experts=0.9995, blocks=0.99, greedy=0.005),
+    "kv8": dict(how="mean", logits=0.05, logprob=0.05, nll=0.005, argmax=0.97, experts=0.98, blocks=0.9, greedy=0.1),
+    "q8kv4": dict(how="mean", logits=0.5, logprob=0.2, nll=0.04, argmax=0.9, experts=0.93, blocks=0.8, greedy=0.5),
+}
+CODES = {"F32": "f", "I32": "i"}
+
+
+def load(path):
+    """name -> (shape, flat values) of the F32 and I32 tensors of a file."""
+    with open(path, "rb") as f:
+        (length,) = struct.unpack("<Q", f.read(8))
+        header, data = json.loads(f.read(length)), f.read()
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] in CODES:
+            begin, end = entry["data_offsets"]
+            tensors[name] = (entry["shape"], array.array(CODES[entry["dtype"]], data[begin:end]))
+    return tensors
+
+
+def save_ids(path, tensors):
+    header, data = {}, b""
+    for name, values in tensors.items():
+        header[name] = {"dtype": "I32", "shape": [len(values)], "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        data += values.tobytes()
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+class Judge:
+    def __init__(self, profile):
+        self.bounds, self.faults, self.shown = PROFILES[profile], [], []
+
+    def check(self, name, value, good):
+        self.shown.append(f"{name} {value:.3g}")
+        if not good:
+            self.faults.append(f"{name} {value:.4g}")
+
+    def distance(self, name, differences, quantile):
+        if not differences:
+            return
+        ordered = sorted(map(abs, differences))
+        worst = self.bounds["how"] == "max"
+        value = ordered[min(len(ordered) - 1, int(quantile * len(ordered)))] if worst else sum(ordered) / len(ordered)
+        self.check(name, value, value <= self.bounds[name])
+
+    def share(self, name, equal):
+        if equal:
+            value = sum(equal) / len(equal)
+            self.check(name, value, value >= self.bounds[name])
+
+
+def rows(values, width):
+    return [tuple(values[i : i + width]) for i in range(0, len(values), width)]
+
+
+def block_sets(shape, values, heads):
+    """One set for each (layer, head); unused places are -1. Dense layers come first: keep the last ones."""
+    sets = [frozenset(x for x in row if x >= 0) for row in rows(values, shape[-1])]
+    return sets[len(sets) - heads :]
+
+
+def judge(profile, tag, golden, out, lengths, prompts, steps):
+    verdict = Judge(profile)
+    logits, logprob, argmax, experts, blocks = [], [], [], [], []
+    for length in lengths:
+        for kind in ("last_logits", "next_logprob", "argmax", "experts", "blocks"):
+            if f"{tag}.{kind}.{length}" not in golden:
+                continue  # nothing follows the single token of length 1
+            ours, theirs = out[f"{kind}.{length}"], golden[f"{tag}.{kind}.{length}"]
+            if kind != "blocks" and ours[0] != theirs[0]:  # goldens of short inputs have fewer places
+                verdict.faults.append(f"{kind}.{length}: shape {ours[0]}, expected {theirs[0]}")
+            if kind == "last_logits":
+                logits += [a - b for a, b in zip(ours[1], theirs[1])]
+            elif kind == "next_logprob":
+                logprob += [a - b for a, b in zip(ours[1], theirs[1])]
+            elif kind == "blocks":
+                heads = theirs[0][0] * theirs[0][1]
+                blocks += [a == b for a, b in zip(block_sets(*ours, heads), block_sets(*theirs, heads))]
+            else:
+                equal = {"argmax": argmax, "experts": experts}[kind]
+                equal += [a == b for a, b in zip(ours[1], theirs[1])]
+    verdict.distance("logits", logits, 1.0)
+    verdict.distance("logprob", logprob, 0.995)
+    if len(logprob) >= 126:
+        nll = abs(sum(logprob) / len(logprob))
+        verdict.check("nll", nll, nll <= verdict.bounds["nll"])
+    for name, equal in (("argmax", argmax), ("experts", experts), ("blocks", blocks)):
+        verdict.share(name, equal)
+    for prompt in prompts:
+        ours, theirs = out[f"greedy.{prompt}"][1], golden[f"{tag}.greedy.{prompt}"][1]
+        margins = golden[f"{tag}.greedy_margin.{prompt}"][1]
+        sure = next((i for i, m in enumerate(margins) if m < verdict.bounds["greedy"]), len(margins))
+        sure = min(sure, steps)
+        verdict.shown.append(f"greedy.{prompt} {sure} steps")
+        if len(ours) != steps or ours[:sure] != theirs[:sure]:
+            verdict.faults.append(f"greedy.{prompt} parts within its first {sure} steps")
+    return verdict
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("golden", "tag", "profile"):
+        parser.add_argument("--" + name, required=True)
+    parser.add_argument("--lengths", type=lambda s: s.split(",") if s else [])
+    parser.add_argument("--prompts", type=lambda s: s.split(",") if s else [])
+    parser.add_argument("--steps", type=int, default=32)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    golden = load(args.golden)
+    names = [name.split(".") for name in golden]
+    lengths = args.lengths if args.lengths is not None else [n[1] for n in names if n[0] == "ids"]
+    prompts = args.prompts if args.prompts is not None else [n[1] for n in names if n[0] == "prompt"]
+    with tempfile.TemporaryDirectory() as folder:
+        given, written = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+        chosen = [f"ids.{x}" for x in lengths] + [f"prompt.{x}" for x in prompts]
+        save_ids(given, {name: golden[name][1] for name in chosen})
+        command = args.command[1:] if args.command[:1] == ["--"] else args.command
+        subprocess.run(
+            command + ["--input", given, "--output", written, "--max-tokens", str(args.steps), "--trace", "blocks,experts"],
+            check=True,
+        )
+        verdict = judge(args.profile, args.tag, golden, load(written), lengths, prompts, args.steps)
+    print(", ".join(verdict.shown))
+    for fault in verdict.faults:
+        print("short:", fault)
+    return bool(verdict.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
