@@ -60,12 +60,12 @@ std::unique_ptr<TapT> tap(TapKind kind, uint64_t offset) {
   return result;
 }
 
-std::unique_ptr<BucketT> bucket(uint32_t rows) {
+std::unique_ptr<BucketT> bucket(uint32_t rows, uint32_t vocab) {
   auto result = std::make_unique<BucketT>();
   result->rows = rows;
   result->logit_rows = rows;
   result->logits_offset = logitsOffset;
-  result->arena_bytes = logitsOffset + uint64_t(rows) * toyVocab * 4;
+  result->arena_bytes = logitsOffset + uint64_t(rows) * vocab * 4;
   result->launches.push_back(launch(0, "layers.0.insert", rows));
   result->launches.push_back(launch(1, "layers.0.route", rows));
   result->launches[1]->args.push_back(arg(ArgKind::Arena, 0, blocksOffset));
@@ -75,21 +75,21 @@ std::unique_ptr<BucketT> bucket(uint32_t rows) {
   head.push_back(batch(BatchArray::LogitRows));
   head.push_back(arg(ArgKind::Arena, 0, logitsOffset));
   head.push_back(arg(ArgKind::Weight, 0, 0));
-  head.push_back(arg(ArgKind::Scalar, 0, 0, toyVocab));
+  head.push_back(arg(ArgKind::Scalar, 0, 0, vocab));
   result->taps.push_back(tap(TapKind::Blocks, blocksOffset));
   result->taps.push_back(tap(TapKind::Experts, expertsOffset));
   return result;
 }
 
-std::unique_ptr<WeightBufferT> scaleWeight() {
+std::unique_ptr<WeightBufferT> scaleWeight(uint32_t vocab) {
   auto piece = std::make_unique<WeightPieceT>();
   piece->tensor = "scale";
   piece->dtype = "F32";
-  piece->shape = {toyVocab};
+  piece->shape = {vocab};
   auto result = std::make_unique<WeightBufferT>();
   result->symbol = "scale";
   result->recipe = Recipe::Raw;
-  result->bytes = toyVocab * 4;
+  result->bytes = vocab * 4;
   result->pieces.push_back(std::move(piece));
   return result;
 }
@@ -109,7 +109,7 @@ TablesT toyTables(uint32_t codeSection, const ToyOptions &options) {
   model.layers = model.heads = model.kv_heads = 1;
   model.hidden = 16;
   model.head_dim = 128;
-  model.vocab = toyVocab;
+  model.vocab = options.vocab;
   model.max_positions = options.maxPositions;
   model.bos_token = 0;
   model.eos_token = 1;
@@ -122,12 +122,12 @@ TablesT toyTables(uint32_t codeSection, const ToyOptions &options) {
   tables.cache->page_bytes = pageBytes;
   tables.cache->slot_bytes = 256;
   tables.cache->layers.push_back(std::make_unique<CacheLayerT>());
-  tables.weights.push_back(scaleWeight());
+  tables.weights.push_back(scaleWeight(options.vocab));
   tables.kernels.push_back(kernel("toy_insert", 7, codeSection));
   tables.kernels.push_back(kernel("toy_taps", 9, codeSection));
   tables.kernels.push_back(kernel("toy_logits", 11, codeSection));
   for (uint32_t rows : options.buckets)
-    tables.buckets.push_back(bucket(rows));
+    tables.buckets.push_back(bucket(rows, options.vocab));
   auto target = std::make_unique<TargetT>();
   target->name = "toy";
   target->chip = "generic";

@@ -11,13 +11,14 @@ namespace m3c::test {
 /// Machine code of TestKernels.cpp.
 std::vector<std::byte> testKernelCode();
 
+constexpr uint32_t toyVocab = 61;
+
 struct ToyOptions {
   std::vector<uint32_t> buckets = {1, 4, 16}; ///< rows
   uint64_t maxPositions = 1024;
+  uint32_t vocab = toyVocab;
   std::vector<std::string> features = {}; ///< required by the only target
 };
-
-constexpr uint32_t toyVocab = 61;
 
 /// Tables of the toy model: one layer, one weight ("scale", F32 [vocab]), one KV head, six experts
 /// top-2, top-2 blocks. `codeSection` holds testKernelCode().
