@@ -1,5 +1,6 @@
 #include "models/minimax_m3/WeightMap.h"
 
+#include "models/minimax_m3/NearestName.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 
@@ -17,6 +18,13 @@ using Shape = std::vector<int64_t>;
 
 constexpr int64_t kMxfp8Group = 32;
 constexpr int64_t kNvfp4Group = 16;
+
+/// "a, b, …": the first names of a long list.
+std::string listText(const std::vector<std::string> &names) {
+  auto last = names.begin() + std::min<ptrdiff_t>(8, std::ssize(names));
+  return fmt::format("{}{}", fmt::join(names.begin(), last, ", "),
+                     last == names.end() ? "" : ", …");
+}
 
 class Mapper {
 public:
@@ -50,6 +58,7 @@ private:
   bool has(const std::string &name) const { return checkpoint && checkpoint->find(name); }
   void remember(const std::string &symbol, WeightEncoding promised, WeightEncoding found);
   void reportMissing() const;
+  std::vector<std::string_view> unusedNames() const;
   void reportDisagreements();
   void sortRest();
 
@@ -291,14 +300,21 @@ void Mapper::reportMissing() const {
                         : fmt::format("the configuration needs it; {} holds it, but the index does "
                                       "not name it",
                                       stray->second);
+  if (std::string_view near = nearestName(first, unusedNames()); !near.empty())
+    why += fmt::format("; the nearest name that is there and not used is {}", printable(near));
   if (missing.size() > 1)
-    why += fmt::format(
-        "; {} tensors are missing in all: {}{}", missing.size(),
-        fmt::join(missing.begin(), missing.begin() + std::min<long>(8, missing.size()), ", "),
-        missing.size() > 8 ? ", …" : "");
+    why += fmt::format("; {} tensors are missing in all: {}", missing.size(), listText(missing));
   throw Error(fmt::format("{}: tensor {} is missing", checkpoint->folder().path(), first),
               fmt::format("tensor {}", first), why,
               "fetch the missing weights, or correct config.json");
+}
+
+std::vector<std::string_view> Mapper::unusedNames() const {
+  std::vector<std::string_view> names;
+  for (const auto &[name, tensor] : checkpoint->tensors())
+    if (!used.contains(name) && leftOutGroup(name).empty())
+      names.push_back(name);
+  return names;
 }
 
 void Mapper::reportDisagreements() {

@@ -129,6 +129,9 @@ TEST(Config, TwoSpellingsMustAgree) {
   config["text_config"]["index_topk_blocks"] = 5;
   expectError([&] { parse(config); }, {"sparse_topk_blocks", "4", "5", "disagree"});
   config = test::smallConfig();
+  config["text_config"]["num_experts"] = 6;
+  expectError([&] { parse(config); }, {"num_experts is 6", "num_local_experts is 5", "disagree"});
+  config = test::smallConfig();
   config["text_config"]["layer_types"] = {"full_attention", "full_attention", "full_attention"};
   expectError([&] { parse(config); }, {"layer_types", "disagree"});
   config = test::smallConfig();

@@ -182,6 +182,18 @@ TEST_F(WeightMapTest, MissingTensorsAreCountedAndNamed) {
                   "language_model.model.norm.weight"});
 }
 
+TEST_F(WeightMapTest, AMissingTensorHasTheNearestNameBesideIt) {
+  test::TensorSpecs specs = test::specsOf(config);
+  specs["language_model.model.final_norm.weight"] = specs.at("language_model.model.norm.weight");
+  specs["something.else.altogether"] = {Dtype::Bf16, {2}};
+  specs.erase("language_model.model.norm.weight");
+  refused(specs, {"language_model.model.norm.weight is missing",
+                  "nearest name that is there and not used is language_model.model.final_norm"});
+  specs.erase("language_model.model.final_norm.weight");
+  std::string message = test::errorOf([&] { map(specs); });
+  EXPECT_EQ(message.find("nearest"), message.npos) << message;
+}
+
 TEST_F(WeightMapTest, RefusesWrongTypesAndShapes) {
   const test::TensorSpecs good = test::specsOf(config);
   auto changed = [&](const std::string &name, Dtype dtype, std::vector<int64_t> shape) {
