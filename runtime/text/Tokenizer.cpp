@@ -7,8 +7,8 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 #include "runtime/text/FolderFile.h"
-#include "runtime/text/TokenizerFile.h"
 #include "runtime/text/Utf8.h"
+#include "runtime/text/bpe/TokenizerFile.h"
 
 namespace m3c::text {
 
@@ -218,8 +218,6 @@ int32_t Tokenizer::requireAddedToken(std::string_view token, std::string_view pu
                           purpose),
               "use the tokenizer that belongs to the checkpoint");
 }
-
-const std::vector<AddedToken> &Tokenizer::addedTokens() const { return file->added.all(); }
 
 const std::vector<std::string> &Tokenizer::notes() const { return file->notes; }
 

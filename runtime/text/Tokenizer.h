@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/base/Checkpoint.h"
-#include "runtime/text/AddedTokens.h"
+#include "runtime/text/bpe/AddedTokens.h"
 
 namespace m3c::text {
 
@@ -71,8 +71,6 @@ public:
 
   /// Ids are 0 to size()−1: the model's vocab_size if that was given, else the highest id plus one.
   uint32_t size() const { return idCount; }
-
-  const std::vector<AddedToken> &addedTokens() const;
 
   /// What tokenizer.json asks for that has no effect here; to be shown to the user once.
   const std::vector<std::string> &notes() const;

@@ -5,10 +5,10 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/text/ChatTemplate.h"
-#include "runtime/text/Regex.h"
 #include "runtime/text/StreamDecoder.h"
 #include "runtime/text/Tokenizer.h"
 #include "runtime/text/Utf8.h"
+#include "runtime/text/bpe/Regex.h"
 #include "tests/unit/text/TestTokenizer.h"
 
 namespace {

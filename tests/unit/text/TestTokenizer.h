@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/text/Bpe.h"
 #include "runtime/text/Tokenizer.h"
 #include "runtime/text/Utf8.h"
+#include "runtime/text/bpe/Bpe.h"
 
 namespace m3c::text {
 

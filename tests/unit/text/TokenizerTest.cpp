@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/Error.h"
-#include "runtime/text/Regex.h"
 #include "runtime/text/TextConfig.h"
+#include "runtime/text/bpe/Regex.h"
 #include "tests/unit/text/TestTokenizer.h"
 
 namespace m3c::text {
@@ -27,6 +27,49 @@ TEST(Utf8, ReplacesMaximalSubparts) {
   EXPECT_EQ(lossy("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"),
             "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFDA");
   EXPECT_EQ(lossy("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), "\uFFFD\uFFFD\uFFFD\uFFFDA");
+}
+
+/// The matches of `pattern` in `text`, joined by "|".
+std::string matches(const char *pattern, std::string_view text) {
+  Regex regex(pattern, "test");
+  Regex::Matcher matcher;
+  Regex::Match match;
+  std::string found;
+  for (size_t from = 0; from < text.size() && matcher.find(regex, text, from, match);
+       from = std::max(match.end, from + 1))
+    found +=
+        (found.empty() ? "" : "|") + std::string(text.substr(match.begin, match.end - match.begin));
+  return found;
+}
+
+// What each construct means in Oniguruma (its document RE), whatever PCRE2 would make of it.
+TEST(Regex, ConstructsMeanWhatOnigurumaMeans) {
+  EXPECT_EQ(matches("\\p{^L}+", "ab12cd"), "12");
+  EXPECT_EQ(matches("\\P{Nd}", "1a"), "a");
+  EXPECT_EQ(matches("\\D+", "12ab3"), "ab");
+  EXPECT_EQ(matches("\\v", "a\nb\x0B"), "\x0B"); // not any vertical space
+  EXPECT_EQ(matches("(?i)straSSe|x", "STRASSE X"), "STRASSE|X");
+  EXPECT_EQ(matches("a+?b??", "aab"), "a|a");
+  EXPECT_EQ(matches("a{,2}b", "aaab"), "aab");
+  EXPECT_EQ(matches("a{1,3}?", "aaa"), "a|a|a");
+  EXPECT_EQ(matches("\\x{e9}|\\u00e8|\\x41", "éèA"), "é|è|A");
+  EXPECT_EQ(matches(".+", "ab\ncd"), "ab|cd");
+  EXPECT_EQ(matches("[\\d\\-a-c]+", "x-1c-d"), "-1c-");
+  EXPECT_EQ(matches("\\p{Greek}", "α\u0342"), "α"); // the script, not its extensions
+  EXPECT_EQ(matches("(?<=a)b(?=c)|(?<!x)y(?!z)|(?>a+)c", "abc xyz yy aac"), "b|y|y|aac");
+}
+
+TEST(Tokenizer, LoadsAFolder) {
+  ModelFolder folder(M3C_TEST_DATA "/m31-nano");
+  Tokenizer tokenizer = Tokenizer::load(folder, 4096);
+  EXPECT_EQ(tokenizer.size(), 4096u);
+  EXPECT_EQ(tokenizer.idOf("[e~["), 4087);
+  EXPECT_EQ(tokenizer.idOf("no such token"), std::nullopt);
+  TextConfig config = loadTextConfig(folder, tokenizer);
+  EXPECT_EQ(config.bosId, 4088);
+  EXPECT_EQ(config.eosIds, Ids{4087});
+  EXPECT_THROW(Tokenizer::load(folder, 4095), Error);
+  EXPECT_THROW(Tokenizer::load(ModelFolder(M3C_TEST_DATA), 0), Error);
 }
 
 TEST(Tokenizer, MergesByRankThenPosition) {

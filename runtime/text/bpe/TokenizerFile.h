@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/text/AddedTokens.h"
-#include "runtime/text/Bpe.h"
-#include "runtime/text/Regex.h"
+#include "runtime/text/bpe/AddedTokens.h"
+#include "runtime/text/bpe/Bpe.h"
+#include "runtime/text/bpe/Regex.h"
 
 namespace m3c::text {
 

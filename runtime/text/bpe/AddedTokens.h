@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/text/Regex.h"
+#include "runtime/text/bpe/Regex.h"
 
 namespace m3c::text {
 

@@ -1,4 +1,4 @@
-#include "runtime/text/Regex.h"
+#include "runtime/text/bpe/Regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,4 +1,4 @@
-#include "runtime/text/TokenizerFile.h"
+#include "runtime/text/bpe/TokenizerFile.h"
 
 #include <algorithm>
 

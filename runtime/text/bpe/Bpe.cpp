@@ -1,4 +1,4 @@
-#include "runtime/text/Bpe.h"
+#include "runtime/text/bpe/Bpe.h"
 
 #include <algorithm>
 #include <limits>

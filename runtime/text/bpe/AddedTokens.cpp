@@ -1,4 +1,4 @@
-#include "runtime/text/AddedTokens.h"
+#include "runtime/text/bpe/AddedTokens.h"
 
 #include <algorithm>
 
