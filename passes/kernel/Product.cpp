@@ -80,11 +80,12 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
   int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
   int64_t cols = panels * panelOutputs;
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
+    Value from = product.rowOfX ? product.rowOfX(row) : row;
     Value acc = kb.fill(0.0, rows, cols);
     Values result =
         forEachK(kb, product.weight, product.panel, panels, kb.index(0), product.weight.shape.k,
                  acc, [&](Value k, Value weights, ValueRange carried) {
-                   Value x = kb.load(product.x, {row, k}, {rows, 1}, rows, 1);
+                   Value x = kb.load(product.x, {from, k}, {rows, 1}, rows, 1);
                    return Values{kb.mma(x, weights, carried[0])};
                  });
     epilogue(result[0], row);
@@ -150,15 +151,13 @@ void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
 
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
                      int64_t rows) {
-  int64_t &panels = schedule.at("panels");
+  int64_t &panels = schedule.at("panels"), &tileRows = schedule.at("rows");
+  int64_t accumulators = tileRows * panels;
   panels = std::max(panels, panelUnit);
   while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
     --panels;
-  int64_t &tileRows = schedule.at("rows");
-  // Two operands of an interleaved pair double the accumulators.
-  if (panels > 1 && schedule.at("ring") && panelUnit > 1)
-    tileRows = std::max<int64_t>(1, tileRows / panelUnit);
-  tileRows = std::min(tileRows, std::min(rows, paddingRows));
+  // A wider tile has fewer rows, so that the accumulators still fit the registers.
+  tileRows = std::max<int64_t>(1, std::min({tileRows, accumulators / panels, rows, paddingRows}));
   if (schedule.at("ring")) {
     int64_t unit = std::max(weight.group(), weight.perWord());
     int64_t &chunk = schedule.at("k_chunk");

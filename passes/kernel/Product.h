@@ -34,7 +34,9 @@ struct Product {
   Value x;                ///< view [rows, K] of f32
   Value rowBegin, rowEnd; ///< rows to compute; whole register tiles may read past rowEnd
   Value panel;            ///< first panel
-  Schedule schedule;      ///< rows, panels, ring, and with a ring: stages, row_block, k_chunk
+  /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
+  std::function<Value(Value row)> rowOfX = {};
+  Schedule schedule; ///< rows, panels, ring, and with a ring: stages, row_block, k_chunk
 };
 
 /// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .

@@ -1,6 +1,8 @@
 // Family "project": y = x Wᵀ, with the residual of `residual_project` in the epilogue.
+#include "passes/kernel/families/Project.h"
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
+#include "passes/kernel/families/Common.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -14,17 +16,11 @@ namespace m3c::kernel {
 static tile::KernelOp buildProject(StepLowering &step, StringRef name, const PackedWeight &weight,
                                    const Schedule &schedule, bool residual, int64_t countIndex) {
   MLIRContext *context = step.module.getContext();
-  Type f32 = Float32Type::get(context);
-  auto rowsOf = [&](int64_t width) {
-    return tile::ViewType::get(context, {ShapedType::kDynamic, width}, f32, tile::Space::Global);
-  };
-  SmallVector<Type> types = {
-      tile::ViewType::get(context, {4}, IntegerType::get(context, 32), tile::Space::Global),
-      rowsOf(weight.k)};
+  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k)};
   llvm::append_range(types, weightParameterTypes(context, weight));
   if (residual)
-    types.push_back(rowsOf(weight.outputs));
-  types.push_back(rowsOf(weight.outputs));
+    types.push_back(rowsType(context, weight.outputs));
+  types.push_back(rowsType(context, weight.outputs));
 
   KernelBuilder kb(step.module, name, "project", schedule, types);
   unsigned next = 2;
@@ -40,7 +36,7 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
     rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
   }
   Value global = view.global ? kb.loadScalar(view.global, {kb.index(0)}) : Value();
-  emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, schedule},
+  emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, {}, schedule},
               [&](Value acc, Value row) {
                 auto type = cast<tile::TileType>(acc.getType());
                 Value col = kb.mul(panel, panelOutputs);
@@ -57,8 +53,8 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
   return kb.finish();
 }
 
-LogicalResult lowerProduct(StepLowering &step, Value x, FlatSymbolRefAttr symbol, Value residual,
-                           Value result, bool logitRows) {
+LogicalResult emitProject(StepLowering &step, Value x, FlatSymbolRefAttr symbol, Value residual,
+                          Value y, bool logitRows) {
   m3::WeightOp weightOp = step.weightOp(symbol.getValue());
   FailureOr<PackedWeight> weight = step.pack(symbol.getValue(), weightOp, false);
   if (failed(weight))
@@ -71,12 +67,11 @@ LogicalResult lowerProduct(StepLowering &step, Value x, FlatSymbolRefAttr symbol
     return buildProject(step, name, *weight, schedule, bool(residual), logitRows ? 2 : 0);
   });
   SmallVector<LaunchArgument> arguments = {
-      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {step.bufferOf(x), planir::Access::Read}};
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read}, {x, planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
   if (residual)
-    arguments.push_back({step.bufferOf(residual), planir::Access::Read});
-  arguments.push_back({step.makeBuffer(result, symbol.getValue()), planir::Access::Write});
+    arguments.push_back({residual, planir::Access::Read});
+  arguments.push_back({y, planir::Access::Write});
   step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows),
               symbol.getValue());
   return success();
@@ -85,21 +80,21 @@ LogicalResult lowerProduct(StepLowering &step, Value x, FlatSymbolRefAttr symbol
 LogicalResult lowerProject(Operation *op, StepLowering &step) {
   auto project = cast<m3::ProjectOp>(op);
   bool logitRows = project.getX().getDefiningOp<m3::GatherRowsOp>() != nullptr;
-  return lowerProduct(step, project.getX(), project.getWeightAttr(), {}, project.getResult(),
-                      logitRows);
+  Value x = step.bufferOf(project.getX());
+  Value y = step.makeBuffer(project.getResult(), project.getWeight());
+  return emitProject(step, x, project.getWeightAttr(), {}, y, logitRows);
 }
 
 /// m3.fused "residual_project"(h, x): h + x Wᵀ.
 LogicalResult lowerResidualProject(Operation *op, StepLowering &step) {
   auto fused = cast<m3::FusedOp>(op);
   auto project = *fused.getBody().front().getOps<m3::ProjectOp>().begin();
-  auto inputOf = [&](Value argument) {
-    return fused.getInputs()[cast<BlockArgument>(argument).getArgNumber()];
-  };
   auto sum = *fused.getBody().front().getOps<arith::AddFOp>().begin();
   Value added = sum.getLhs() == project.getResult() ? sum.getRhs() : sum.getLhs();
-  return lowerProduct(step, inputOf(project.getX()), project.getWeightAttr(), inputOf(added),
-                      fused.getOutputs()[0], false);
+  Value x = step.bufferOf(outerValue(fused, project.getX()));
+  Value residual = step.bufferOf(outerValue(fused, added));
+  Value y = step.makeBuffer(fused.getOutputs()[0], project.getWeight());
+  return emitProject(step, x, project.getWeightAttr(), residual, y, false);
 }
 
 } // namespace m3c::kernel

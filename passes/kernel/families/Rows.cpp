@@ -1,5 +1,7 @@
 // Families that work row by row: embedding, norm, gathered rows, rotary table.
 #include "passes/kernel/Families.h"
+#include "passes/kernel/families/Common.h"
+#include "passes/kernel/families/Project.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -7,31 +9,6 @@ using namespace mlir;
 using llvm::formatv;
 
 namespace m3c::kernel {
-
-static tile::ViewType countsType(MLIRContext *context) {
-  return tile::ViewType::get(context, {4}, IntegerType::get(context, 32), tile::Space::Global);
-}
-static tile::ViewType listType(MLIRContext *context) {
-  return tile::ViewType::get(context, {ShapedType::kDynamic}, IntegerType::get(context, 32),
-                             tile::Space::Global);
-}
-static tile::ViewType rowsType(MLIRContext *context, int64_t width, Type element = {}) {
-  return tile::ViewType::get(context, {ShapedType::kDynamic, width},
-                             element ? element : Float32Type::get(context), tile::Space::Global);
-}
-static int64_t widthOf(Value tensor) {
-  return cast<RankedTensorType>(tensor.getType()).getShape().back();
-}
-
-/// Calls `body` for every column chunk of a row; the last chunk may be narrower.
-static void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
-                      function_ref<void(Value col, int64_t cols)> body) {
-  int64_t whole = width / chunk * chunk;
-  if (whole)
-    kb.forLoop(kb.index(0), kb.index(whole), chunk, [&](Value col) { body(col, chunk); });
-  if (whole < width)
-    body(kb.index(whole), width - whole);
-}
 
 //===- Embedding ------------------------------------------------------------------------------===//
 
@@ -107,62 +84,31 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
 
 //===- Norm -----------------------------------------------------------------------------------===//
 
-void emitNormRow(KernelBuilder &kb, Value x, Value weight, Value y, Value row, int64_t width,
-                 double eps) {
-  // Two accumulator vectors of 16: enough in flight, and the order does not depend on the lanes.
-  Value zero = kb.index(0);
-  int64_t whole = width / 16 * 16;
-  Values sums = kb.forLoop(zero, kb.index(whole), 16, kb.fill(0.0, 1, 16),
-                           [&](Value col, ValueRange carried) {
-                             Value v = kb.load(x, {row, col}, {1, 16}, 1, 16);
-                             return Values{kb.fma(v, v, carried[0])};
-                           });
-  Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums[0]), 0, 0);
-  if (whole < width) {
-    Value tail = kb.load(x, {row, kb.index(whole)}, {1, width - whole}, 1, width - whole);
-    Value squares =
-        kb.map(tail, 1, width - whole, [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
-    sum = kb.addf(sum, kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0));
-  }
-  Value mean = kb.divf(sum, kb.f32(double(width)));
-  Value scale = kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
-  eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
-    Value v = kb.load(x, {row, col}, {1, cols}, 1, cols);
-    Value w = kb.load(weight, {col}, {cols}, 1, cols);
-    Value out = kb.map({v, w}, 1, cols, [&](ValueRange args) {
-      return kb.mulf(kb.mulf(args[0], scale), kb.addf(args[1], kb.f32(1.0)));
-    });
-    kb.store(out, y, {row, col}, {1, cols});
-  });
-}
-
-LogicalResult lowerNorm(Operation *op, StepLowering &step) {
-  auto norm = cast<m3::NormOp>(op);
-  int64_t width = widthOf(norm.getX());
-  double eps = norm.getEps().convertToDouble();
-  std::string name = formatv("norm_{0}_{1:E1}", width, eps);
-  llvm::replace(name, '-', 'm');
-  llvm::replace(name, '.', 'p');
-  llvm::replace(name, '+', 'p');
+void emitNorm(StepLowering &step, Value x, StringRef weight, double eps, Value result) {
+  int64_t width = widthOf(x);
+  std::string name = formatv("norm_{0}_{1}", width, int64_t(std::lround(-1e3 * std::log10(eps))));
   tile::KernelOp kernel = step.kernel(name, [&] {
-    MLIRContext *context = op->getContext();
-    KernelBuilder kb(
-        step.module, name, "norm", {},
-        {countsType(context), rowsType(context, width),
-         tile::ViewType::get(context, {width}, Float32Type::get(context), tile::Space::Global),
-         rowsType(context, width)});
+    MLIRContext *context = step.module.getContext();
+    KernelBuilder kb(step.module, name, "norm", {},
+                     {countsType(context), rowsType(context, width), vectorType(context, width),
+                      rowsType(context, width)});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
-      emitNormRow(kb, kb.parameter(1), kb.parameter(2), kb.parameter(3), row, width, eps);
+      emitNormRow(kb, kb.parameter(1), row, kb.parameter(2), kb.parameter(3), row, width, eps);
     });
     return kb.finish();
   });
   step.launch(kernel,
               {{step.batch(planir::BatchArray::Counts), planir::Access::Read},
-               {step.bufferOf(norm.getX()), planir::Access::Read},
-               {step.weight(step.vector(step.weightOp(norm.getWeight()))), planir::Access::Read},
-               {step.makeBuffer(norm.getResult(), "normed"), planir::Access::Write}},
-              {{step.rows, 0}}, norm.getWeight());
+               {step.bufferOf(x), planir::Access::Read},
+               {step.weight(step.vector(step.weightOp(weight))), planir::Access::Read},
+               {step.makeBuffer(result, "normed"), planir::Access::Write}},
+              {{step.rows, 0}}, weight);
+}
+
+LogicalResult lowerNorm(Operation *op, StepLowering &step) {
+  auto norm = cast<m3::NormOp>(op);
+  emitNorm(step, norm.getX(), norm.getWeight(), norm.getEps().convertToDouble(), norm.getResult());
   return success();
 }
 

@@ -1,0 +1,18 @@
+// One slot of a cache page: 128 tokens of one lane (docs/plan-format.md has the layouts).
+#pragma once
+
+#include "dialects/m3/M3.h"
+#include "passes/kernel/KernelBuilder.h"
+
+namespace m3c::kernel {
+
+/// Stores 16 consecutive FP32 dimensions (a 1x16 tile) of a token, rounded as the storage says.
+/// `offset` is the slot's byte offset in `pool`; `values`: the slot holds values, whose NVFP4
+/// scales are interleaved in groups of four tokens.
+void storeSlotGroup(KernelBuilder &kb, m3::CacheStorage storage, int64_t dims, Value pool,
+                    Value offset, Value token, int64_t group, Value tile, bool values);
+
+/// Byte index of an NVFP4 scale behind the codes of a slot.
+Value scaleIndex(KernelBuilder &kb, int64_t dims, Value token, Value group, bool values);
+
+} // namespace m3c::kernel

@@ -1,0 +1,97 @@
+#include "passes/kernel/families/Common.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+
+tile::ViewType countsType(MLIRContext *context) {
+  return tile::ViewType::get(context, {4}, IntegerType::get(context, 32), tile::Space::Global);
+}
+tile::ViewType listType(MLIRContext *context) {
+  return tile::ViewType::get(context, {ShapedType::kDynamic}, IntegerType::get(context, 32),
+                             tile::Space::Global);
+}
+tile::ViewType rowsType(MLIRContext *context, int64_t width, Type element) {
+  return tile::ViewType::get(context, {ShapedType::kDynamic, width},
+                             element ? element : Float32Type::get(context), tile::Space::Global);
+}
+tile::ViewType vectorType(MLIRContext *context, int64_t width) {
+  return tile::ViewType::get(context, {width}, Float32Type::get(context), tile::Space::Global);
+}
+tile::ViewType bytesType(MLIRContext *context) {
+  return tile::ViewType::get(context, {ShapedType::kDynamic}, IntegerType::get(context, 8),
+                             tile::Space::Global);
+}
+
+int64_t widthOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape().back(); }
+
+void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
+               function_ref<void(Value col, int64_t cols)> body) {
+  int64_t whole = width / chunk * chunk;
+  if (whole)
+    kb.forLoop(kb.index(0), kb.index(whole), chunk, [&](Value col) { body(col, chunk); });
+  if (whole < width)
+    body(kb.index(whole), width - whole);
+}
+
+/// Σ v² over a row, 16 partial sums, then the tail.
+static Value emitSquareSum(KernelBuilder &kb, Value x, Value row, int64_t width) {
+  int64_t whole = width / 16 * 16;
+  Values sums = kb.forLoop(kb.index(0), kb.index(whole), 16, kb.fill(0.0, 1, 16),
+                           [&](Value col, ValueRange carried) {
+                             Value v = kb.load(x, {row, col}, {1, 16}, 1, 16);
+                             return Values{kb.fma(v, v, carried[0])};
+                           });
+  Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums[0]), 0, 0);
+  if (whole == width)
+    return sum;
+  Value tail = kb.load(x, {row, kb.index(whole)}, {1, width - whole}, 1, width - whole);
+  Value squares =
+      kb.map(tail, 1, width - whole, [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
+  return kb.addf(sum, kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0));
+}
+
+void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
+                 int64_t width, double eps) {
+  Value mean = kb.divf(emitSquareSum(kb, x, xRow, width), kb.f32(double(width)));
+  Value scale = kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
+  eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
+    Value v = kb.load(x, {xRow, col}, {1, cols}, 1, cols);
+    Value w = kb.load(weight, {col}, {cols}, 1, cols);
+    Value out = kb.map({v, w}, 1, cols, [&](ValueRange args) {
+      return kb.mulf(kb.mulf(args[0], scale), kb.addf(args[1], kb.f32(1.0)));
+    });
+    kb.store(out, y, {yRow, col}, {1, cols});
+  });
+}
+
+Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit) {
+  auto type = cast<tile::TileType>(gate.getType());
+  return kb.map({gate, up}, type.getRows(), type.getCols(), [&](ValueRange args) {
+    Value g = kb.minf(args[0], kb.f32(limit));
+    Value u = kb.maxf(kb.minf(args[1], kb.f32(limit)), kb.f32(-limit));
+    Value decay = kb.expf(kb.mulf(g, kb.f32(-alpha)));
+    Value activated = kb.divf(g, kb.addf(decay, kb.f32(1.0)));
+    return kb.mulf(kb.addf(u, kb.f32(1.0)), activated);
+  });
+}
+
+void emitPairedSwiglu(KernelBuilder &kb, Value acc, Value gateScale, Value upScale, double alpha,
+                      double limit, function_ref<void(Value z, int64_t pair)> store) {
+  auto type = cast<tile::TileType>(acc.getType());
+  auto panel = [&](int64_t index, Value scale) {
+    Value part = kb.slice(acc, 0, index * panelOutputs, type.getRows(), panelOutputs);
+    return scale ? kb.map(part, type.getRows(), panelOutputs,
+                          [&](ValueRange args) { return kb.mulf(args[0], scale); })
+                 : part;
+  };
+  for (int64_t pair = 0; pair < type.getCols() / (2 * panelOutputs); ++pair)
+    store(emitSwiglu(kb, panel(2 * pair, gateScale), panel(2 * pair + 1, upScale), alpha, limit),
+          pair);
+}
+
+Value outerValue(m3::FusedOp fused, Value inner) {
+  return fused.getInputs()[cast<BlockArgument>(inner).getArgNumber()];
+}
+
+} // namespace m3c::kernel

@@ -1,0 +1,42 @@
+// Pieces that several families share.
+#pragma once
+
+#include "passes/kernel/StepLowering.h"
+
+namespace m3c::kernel {
+
+//===- Parameter types
+/// counts: [4] of i32 (rows, sequences, logit rows, page-table row length).
+tile::ViewType countsType(mlir::MLIRContext *context);
+/// A list of 32-bit integers.
+tile::ViewType listType(mlir::MLIRContext *context);
+/// [rows, width], of f32 unless an element type is given.
+tile::ViewType rowsType(mlir::MLIRContext *context, int64_t width, Type element = {});
+/// [width] of f32.
+tile::ViewType vectorType(mlir::MLIRContext *context, int64_t width);
+/// Untyped bytes: the cache pool.
+tile::ViewType bytesType(mlir::MLIRContext *context);
+
+/// Last dimension of a tensor.
+int64_t widthOf(Value tensor);
+
+/// Calls `body` for every column chunk of a row; the last chunk may be narrower.
+void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
+               llvm::function_ref<void(Value col, int64_t cols)> body);
+
+/// y[yRow] = Gemma RMS norm of x[xRow]: x · rsqrt(mean(x²) + eps) · (1 + w).
+void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
+                 int64_t width, double eps);
+
+/// Clamped SwiGLU of two tiles of the same shape (model.md §4).
+Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit);
+
+/// z of interleaved panels: acc holds pairs of [gate panel, up panel]; `store` gets the 16 outputs
+/// of each pair. The global scales are null where the encoding has none.
+void emitPairedSwiglu(KernelBuilder &kb, Value acc, Value gateScale, Value upScale, double alpha,
+                      double limit, llvm::function_ref<void(Value z, int64_t pair)> store);
+
+/// The operand of `fused` behind an argument of its body.
+Value outerValue(m3::FusedOp fused, Value inner);
+
+} // namespace m3c::kernel

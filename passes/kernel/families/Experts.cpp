@@ -1,0 +1,409 @@
+// Family "experts": the chosen experts of every row with the shared expert.
+//
+// Four launches, three for few rows: group (which rows each expert has), gather (rows in the order
+// of their experts, many rows only), up (gate and up products with SwiGLU), down (down product,
+// weighted and added to the residual in the order of the expert ids, the shared expert last).
+#include "passes/kernel/Families.h"
+#include "passes/kernel/Product.h"
+#include "passes/kernel/families/Common.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+namespace {
+
+/// Sizes of one MoE layer and the packed weights; `shared*` are absent where there is no shared
+/// expert.
+struct MoeShape {
+  int64_t experts, topK, hidden;
+  PackedWeight up, down;
+  std::optional<PackedWeight> sharedUp, sharedDown;
+  double alpha, limit;
+
+  int64_t width() const { return up.outputs / 2; }
+  int64_t sharedWidth() const { return sharedUp ? sharedUp->outputs / 2 : 0; }
+};
+
+/// The list that `group` writes, of 32-bit integers: the number of active experts, their ids, the
+/// first entry of each (and the end of the last), then the entries (row · top-k + slot) expert by
+/// expert.
+class Groups {
+public:
+  Groups(KernelBuilder &kb, Value list, int64_t experts) : kb(kb), list(list), experts(experts) {}
+  static int64_t fixedBytes(int64_t experts) { return 4 * (2 * experts + 2); }
+
+  Value active() { return kb.loadIndex(list, {kb.index(0)}); }
+  Value expert(Value i) { return kb.loadIndex(list, {kb.add(i, 1)}); }
+  Value begin(Value i) { return kb.loadIndex(list, {kb.add(i, 1 + experts)}); }
+  Value end(Value i) { return kb.loadIndex(list, {kb.add(i, 2 + experts)}); }
+  Value entry(Value i) { return kb.loadIndex(list, {kb.add(i, 2 + 2 * experts)}); }
+
+  void setActive(Value value) { kb.storeScalar(value, list, {kb.index(0)}); }
+  void setExpert(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 1)}); }
+  void setBegin(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 1 + experts)}); }
+  void setEntry(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 2 + 2 * experts)}); }
+
+private:
+  KernelBuilder &kb;
+  Value list;
+  int64_t experts;
+};
+
+/// Parameters: counts, ids [rows·k], groups. One work item.
+tile::KernelOp buildGroup(StepLowering &step, StringRef name, const MoeShape &moe) {
+  MLIRContext *context = step.module.getContext();
+  KernelBuilder kb(step.module, name, "expert_group", {},
+                   {countsType(context), listType(context), listType(context)});
+  Groups groups(kb, kb.parameter(2), moe.experts);
+  Value ids = kb.parameter(1), zero = kb.index(0), experts = kb.index(moe.experts);
+  Value entries = kb.mul(kb.loadIndex(kb.parameter(0), {zero}), moe.topK);
+  Value next = kb.alloc({moe.experts}, kb.i32Type()); // entries of an expert, then its next place
+  kb.forLoop(zero, experts, 1, [&](Value e) { kb.storeScalar(kb.i32(0), next, {e}); });
+  kb.forLoop(zero, entries, 1, [&](Value i) {
+    Value e = kb.loadIndex(ids, {i});
+    kb.storeScalar(kb.add(kb.loadIndex(next, {e}), 1), next, {e});
+  });
+  Values total = kb.forLoop(zero, experts, 1, {zero, zero}, [&](Value e, ValueRange carried) {
+    Value count = kb.loadIndex(next, {e});
+    kb.storeScalar(carried[1], next, {e});
+    return kb.choose(
+        kb.less(zero, count),
+        [&] {
+          groups.setExpert(carried[0], e);
+          groups.setBegin(carried[0], carried[1]);
+          return Values{kb.add(carried[0], 1), kb.add(carried[1], count)};
+        },
+        [&] { return Values{carried[0], carried[1]}; });
+  });
+  groups.setActive(total[0]);
+  groups.setBegin(total[0], total[1]);
+  kb.forLoop(zero, entries, 1, [&](Value i) {
+    Value e = kb.loadIndex(ids, {i});
+    Value place = kb.loadIndex(next, {e});
+    groups.setEntry(place, i);
+    kb.storeScalar(kb.add(place, 1), next, {e});
+  });
+  return kb.finish();
+}
+
+/// Parameters: counts, groups, x [rows,H], gathered [rows·k,H]. One work item per entry.
+tile::KernelOp buildGather(StepLowering &step, StringRef name, const MoeShape &moe) {
+  MLIRContext *context = step.module.getContext();
+  KernelBuilder kb(step.module, name, "expert_gather", {},
+                   {countsType(context), listType(context), rowsType(context, moe.hidden),
+                    rowsType(context, moe.hidden)});
+  Groups groups(kb, kb.parameter(1), moe.experts);
+  Value i = kb.blockId(tile::Axis::X);
+  Value entries = kb.mul(kb.loadIndex(kb.parameter(0), {kb.index(0)}), moe.topK);
+  kb.when(kb.less(i, entries), [&] {
+    Value row = kb.div(groups.entry(i), moe.topK);
+    eachChunk(kb, moe.hidden, 16, [&](Value col, int64_t cols) {
+      Value v = kb.load(kb.parameter(2), {row, col}, {1, cols}, 1, cols);
+      kb.store(v, kb.parameter(3), {i, col}, {1, cols});
+    });
+  });
+  return kb.finish();
+}
+
+/// Rows [begin, end) in blocks as large as the partial sums that wait in shared memory.
+void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &schedule,
+                  llvm::function_ref<void(Value blockBegin, Value blockEnd)> body) {
+  if (!schedule.at("ring")) {
+    body(begin, end);
+    return;
+  }
+  int64_t block = schedule.at("row_block");
+  kb.forLoop(begin, end, block,
+             [&](Value blockBegin) { body(blockBegin, kb.min(kb.add(blockBegin, block), end)); });
+}
+
+/// Gate and up products of rows [begin, end) with SwiGLU, for the panels of this work item.
+void emitUp(KernelBuilder &kb, const WeightView &weight, Value x, Value z, Value begin, Value end,
+            Value firstPanel, Value panel, const std::function<Value(Value)> &rowOfX,
+            Value gateScale, Value upScale, const MoeShape &moe, const Schedule &schedule) {
+  int64_t outputs = weight.shape.outputs / 2;
+  eachRowBlock(kb, begin, end, schedule, [&](Value blockBegin, Value blockEnd) {
+    Product product{weight, x, blockBegin, blockEnd, kb.add(firstPanel, panel), rowOfX, schedule};
+    emitProduct(kb, product, [&](Value acc, Value row) {
+      emitPairedSwiglu(kb, acc, gateScale, upScale, moe.alpha, moe.limit,
+                       [&](Value out, int64_t pair) {
+                         Value col = kb.mul(kb.add(kb.div(panel, 2), pair), panelOutputs);
+                         storeColumns(kb, out, z, row, col, outputs, blockEnd);
+                       });
+    });
+  });
+}
+
+/// Parameters: counts, groups, x (rows, or gathered rows), routed weight…, z [rows·k,I], and with a
+/// shared expert: x [rows,H], its weight…, zs [rows,Is]. Grid: active experts and last the shared
+/// one, panels.
+tile::KernelOp buildUp(StepLowering &step, StringRef name, const MoeShape &moe,
+                       const Schedule &routed, const Schedule &shared, bool gathered) {
+  MLIRContext *context = step.module.getContext();
+  SmallVector<Type> types = {countsType(context), listType(context), rowsType(context, moe.hidden)};
+  llvm::append_range(types, weightParameterTypes(context, moe.up));
+  types.push_back(rowsType(context, moe.width()));
+  if (moe.sharedUp) {
+    types.push_back(rowsType(context, moe.hidden));
+    llvm::append_range(types, weightParameterTypes(context, *moe.sharedUp));
+    types.push_back(rowsType(context, moe.sharedWidth()));
+  }
+  KernelBuilder kb(step.module, name, "experts_up", routed, types);
+  unsigned next = 3;
+  WeightView up = bindWeight(kb, moe.up, next);
+  Value z = kb.parameter(next++);
+  Groups groups(kb, kb.parameter(1), moe.experts);
+  Value item = kb.blockId(tile::Axis::X), part = kb.blockId(tile::Axis::Y), zero = kb.index(0);
+
+  kb.when(kb.less(item, groups.active()), [&] {
+    Value panel = kb.mul(part, routed.at("panels"));
+    kb.when(kb.less(panel, kb.index(moe.up.panels)), [&] {
+      Value expert = groups.expert(item);
+      std::function<Value(Value)> rowOfX;
+      if (!gathered)
+        rowOfX = [&](Value entry) { return kb.div(groups.entry(entry), moe.topK); };
+      auto scale = [&](int64_t i) {
+        return up.global ? kb.loadScalar(up.global, {kb.add(kb.mul(expert, 2), i)}) : Value();
+      };
+      emitUp(kb, up, kb.parameter(2), z, groups.begin(item), groups.end(item),
+             kb.mul(expert, moe.up.panels), panel, rowOfX, scale(0), scale(1), moe, routed);
+    });
+  });
+  if (moe.sharedUp) {
+    Value x = kb.parameter(next++);
+    WeightView view = bindWeight(kb, *moe.sharedUp, next);
+    Value zs = kb.parameter(next);
+    // The last item of the first axis, which no active expert can have.
+    Value last = kb.index(std::min(step.rows * moe.topK, moe.experts));
+    kb.when(kb.equal(item, last), [&] {
+      Value panel = kb.mul(part, shared.at("panels"));
+      kb.when(kb.less(panel, kb.index(moe.sharedUp->panels)), [&] {
+        auto scale = [&](int64_t i) {
+          return view.global ? kb.loadScalar(view.global, {kb.index(i)}) : Value();
+        };
+        emitUp(kb, view, x, zs, zero, kb.loadIndex(kb.parameter(0), {zero}), zero, panel, {},
+               scale(0), scale(1), moe, shared);
+      });
+    });
+  }
+  return kb.finish();
+}
+
+/// out[row] += share · value for each row of a tile of entries.
+void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end, Value scale,
+                     Value weights, Value out, Value col, Groups &groups, const MoeShape &moe) {
+  auto type = cast<tile::TileType>(acc.getType());
+  for (int64_t r = 0; r < type.getRows(); ++r) {
+    Value at = kb.add(entry, r);
+    kb.when(kb.less(at, end), [&] {
+      Value source = groups.entry(at);
+      Value row = kb.div(source, moe.topK);
+      Value share = kb.loadScalar(weights, {source});
+      if (scale)
+        share = kb.mulf(share, scale);
+      Value value = kb.slice(acc, r, 0, 1, type.getCols());
+      Value old = kb.load(out, {row, col}, {1, type.getCols()}, 1, type.getCols());
+      kb.store(kb.fma(value, kb.fill(share, 1, 1), old), out, {row, col}, {1, type.getCols()});
+    });
+  }
+}
+
+/// Parameters: counts, groups, weights [rows·k], residual [rows,H], z [rows·k,I], routed weight…,
+/// out [rows,H], and with a shared expert: zs [rows,Is], its weight…. Grid: panels.
+tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe,
+                         const Schedule &routed, const Schedule &shared) {
+  MLIRContext *context = step.module.getContext();
+  tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
+                                            Float32Type::get(context), tile::Space::Global);
+  SmallVector<Type> types = {countsType(context), listType(context), list,
+                             rowsType(context, moe.hidden), rowsType(context, moe.width())};
+  llvm::append_range(types, weightParameterTypes(context, moe.down));
+  types.push_back(rowsType(context, moe.hidden));
+  if (moe.sharedDown) {
+    types.push_back(rowsType(context, moe.sharedWidth()));
+    llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
+  }
+  KernelBuilder kb(step.module, name, "experts_down", routed, types);
+  unsigned next = 5;
+  WeightView down = bindWeight(kb, moe.down, next);
+  Value out = kb.parameter(next++);
+  Groups groups(kb, kb.parameter(1), moe.experts);
+  Value zero = kb.index(0), rows = kb.loadIndex(kb.parameter(0), {zero});
+  int64_t cols = routed.at("panels") * panelOutputs;
+  Value panel = kb.mul(kb.blockId(tile::Axis::X), routed.at("panels"));
+  Value col = kb.mul(panel, panelOutputs);
+
+  kb.forLoop(zero, rows, 1, [&](Value row) {
+    kb.store(kb.load(kb.parameter(3), {row, col}, {1, cols}, 1, cols), out, {row, col}, {1, cols});
+  });
+  kb.forLoop(zero, groups.active(), 1, [&](Value item) {
+    Value expert = groups.expert(item), end = groups.end(item);
+    Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
+    Value first = kb.add(kb.mul(expert, moe.down.panels), panel);
+    eachRowBlock(kb, groups.begin(item), end, routed, [&](Value begin, Value blockEnd) {
+      Product product{down, kb.parameter(4), begin, blockEnd, first, {}, routed};
+      emitProduct(kb, product, [&](Value acc, Value entry) {
+        emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), out, col, groups, moe);
+      });
+    });
+  });
+  if (moe.sharedDown) {
+    Value zs = kb.parameter(next++);
+    WeightView view = bindWeight(kb, *moe.sharedDown, next);
+    Value scale = view.global ? kb.loadScalar(view.global, {zero}) : Value();
+    eachRowBlock(kb, zero, rows, shared, [&](Value begin, Value end) {
+      Product product{view, zs, begin, end, panel, {}, shared};
+      emitProduct(kb, product, [&](Value acc, Value row) {
+        auto type = cast<tile::TileType>(acc.getType());
+        Value old = kb.load(out, {row, col}, {type.getRows(), type.getCols()}, type.getRows(),
+                            type.getCols());
+        Value sum = kb.map({acc, old}, type.getRows(), type.getCols(), [&](ValueRange args) {
+          return kb.addf(args[1], scale ? kb.mulf(args[0], scale) : args[0]);
+        });
+        kb.store(sum, out, {row, col}, {type.getRows(), type.getCols()}, end);
+      });
+    });
+  }
+  return kb.finish();
+}
+
+/// The fitted schedule of one product; `singleRow` picks the one for rows that do not lie side by
+/// side.
+Schedule moeSchedule(StepLowering &step, StringRef family, const PackedWeight &weight, int64_t unit,
+                     bool singleRow) {
+  Schedule problem = {{"n", weight.outputs}, {"k", weight.k}};
+  if (singleRow)
+    problem["rows"] = 1;
+  return fitSchedule(step.schedule(family, problem), weight, unit, step.rows);
+}
+
+} // namespace
+
+/// m3.fused "experts_shared"(n, ids, weights, h): h + routed + shared.
+LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
+  auto fused = cast<m3::FusedOp>(op);
+  Block &body = fused.getBody().front();
+  auto experts = *body.getOps<m3::ExpertsOp>().begin();
+  m3::SharedExpertOp shared;
+  for (auto candidate : body.getOps<m3::SharedExpertOp>())
+    shared = candidate;
+  Value residual; // the operand of an addition that is neither product
+  for (auto add : body.getOps<arith::AddFOp>())
+    for (Value operand : add->getOperands())
+      if (isa<BlockArgument>(operand))
+        residual = outerValue(fused, operand);
+  if (!residual)
+    return op->emitError("the group adds no residual to the experts");
+
+  int64_t layer = layerOf(experts.getGate());
+  auto weightName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
+  auto up = step.pack(weightName("experts.gate_up"),
+                      {step.weightOp(experts.getGate()), step.weightOp(experts.getUp())}, true);
+  auto down = step.pack(weightName("experts.down"), step.weightOp(experts.getDown()), false);
+  if (failed(up) || failed(down))
+    return failure();
+  MoeShape moe{up->matrices,
+               widthOf(experts.getIds()),
+               widthOf(experts.getX()),
+               *up,
+               *down,
+               {},
+               {},
+               experts.getAlpha().convertToDouble(),
+               experts.getLimit().convertToDouble()};
+  if (moe.hidden % panelOutputs)
+    return op->emitError("the hidden size ") << moe.hidden << " is no multiple of " << panelOutputs;
+  if (shared) {
+    auto sharedUp =
+        step.pack(weightName("shared.gate_up"),
+                  {step.weightOp(shared.getGate()), step.weightOp(shared.getUp())}, true);
+    auto sharedDown = step.pack(weightName("shared.down"), step.weightOp(shared.getDown()), false);
+    if (failed(sharedUp) || failed(sharedDown))
+      return failure();
+    moe.sharedUp = *sharedUp;
+    moe.sharedDown = *sharedDown;
+  }
+
+  Value counts = step.batch(planir::BatchArray::Counts);
+  Value x = step.bufferOf(outerValue(fused, experts.getX()));
+  Value ids = step.bufferOf(outerValue(fused, experts.getIds()));
+  Value weights = step.bufferOf(outerValue(fused, experts.getWeights()));
+  auto read = [](Value value) { return LaunchArgument{value, planir::Access::Read}; };
+  auto write = [](Value value) { return LaunchArgument{value, planir::Access::Write}; };
+  auto launchName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
+
+  std::string groupName = formatv("expert_group_{0}_top{1}", moe.experts, moe.topK);
+  Value groups = step.scratch("expert_groups", moe.topK * 4, 0, Groups::fixedBytes(moe.experts));
+  step.launch(step.kernel(groupName, [&] { return buildGroup(step, groupName, moe); }),
+              {read(counts), read(ids), write(groups)}, {{1, 0}}, launchName("expert_group"));
+
+  Schedule routedUp = moeSchedule(step, "experts_up", moe.up, 2, false);
+  bool gathered = routedUp.at("ring");
+  if (!gathered)
+    routedUp = moeSchedule(step, "experts_up", moe.up, 2, true);
+  Value source = x;
+  if (gathered) {
+    int64_t bytes = moe.hidden * 4;
+    source = step.scratch("expert_rows", moe.topK * bytes, 0, paddingRows * bytes);
+    std::string name = formatv("expert_gather_{0}_{1}_top{2}", moe.hidden, moe.experts, moe.topK);
+    step.launch(step.kernel(name, [&] { return buildGather(step, name, moe); }),
+                {read(counts), read(groups), read(x), write(source)}, {{step.rows * moe.topK, 0}},
+                launchName("expert_gather"));
+  }
+
+  Schedule sharedUp, sharedDown;
+  if (moe.sharedUp) {
+    sharedUp = moeSchedule(step, "experts_up", *moe.sharedUp, 2, false);
+    sharedDown = moeSchedule(step, "experts_down", *moe.sharedDown, 1, false);
+  }
+  auto widthBuffer = [&](StringRef name, int64_t rowsPerRow, int64_t width) {
+    return step.scratch(name, rowsPerRow * width * 4, 0, paddingRows * width * 4);
+  };
+  Value z = widthBuffer("expert_act", moe.topK, moe.width());
+  Value zs = moe.sharedUp ? widthBuffer("shared_act", 1, moe.sharedWidth()) : Value();
+  int64_t items = std::min(step.rows * moe.topK, moe.experts);
+  std::string sharedSpell =
+      moe.sharedUp ? "_shared_" + spell(*moe.sharedUp) + spell(sharedUp) : std::string();
+  std::string upName =
+      formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}", spell(moe.up), spell(routedUp),
+              gathered ? "_gathered" : "", moe.topK, items, sharedSpell);
+  SmallVector<LaunchArgument> arguments = {read(counts), read(groups), read(source)};
+  addWeightArguments(step, moe.up, arguments);
+  arguments.push_back(write(z));
+  int64_t parts = moe.up.panels / routedUp.at("panels");
+  if (moe.sharedUp) {
+    arguments.push_back(read(x));
+    addWeightArguments(step, *moe.sharedUp, arguments);
+    arguments.push_back(write(zs));
+    parts = std::max(parts, moe.sharedUp->panels / sharedUp.at("panels"));
+  }
+  step.launch(
+      step.kernel(upName, [&] { return buildUp(step, upName, moe, routedUp, sharedUp, gathered); }),
+      arguments, {{items + (moe.sharedUp ? 1 : 0), 0}, {parts, 0}}, launchName("experts_up"));
+
+  Schedule routedDown = moeSchedule(step, "experts_down", moe.down, 1, !gathered);
+  // One work item adds both: their panels must be the same.
+  if (moe.sharedDown) {
+    int64_t panels = std::min(routedDown.at("panels"), sharedDown.at("panels"));
+    routedDown.at("panels") = sharedDown.at("panels") = panels;
+    sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDown);
+  }
+  std::string downName = formatv("experts_down_{0}{1}_top{2}{3}", spell(moe.down),
+                                 spell(routedDown), moe.topK, sharedSpell);
+  arguments = {read(counts), read(groups), read(weights), read(step.bufferOf(residual)), read(z)};
+  addWeightArguments(step, moe.down, arguments);
+  arguments.push_back(write(step.makeBuffer(fused.getOutputs()[0], "hidden")));
+  if (moe.sharedDown) {
+    arguments.push_back(read(zs));
+    addWeightArguments(step, *moe.sharedDown, arguments);
+  }
+  step.launch(
+      step.kernel(downName, [&] { return buildDown(step, downName, moe, routedDown, sharedDown); }),
+      arguments, {{moe.down.panels / routedDown.at("panels"), 0}}, launchName("experts_down"));
+  return success();
+}
+
+} // namespace m3c::kernel

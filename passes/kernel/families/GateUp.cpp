@@ -1,0 +1,75 @@
+// Family "gate_up": z = swiglu(x Wgᵀ, x Wuᵀ), both products in one pass over x.
+#include "passes/kernel/Families.h"
+#include "passes/kernel/Product.h"
+#include "passes/kernel/families/Common.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+
+/// Parameters: counts, x [rows,K], weight (gate and up panels in turn)…, z [rows,I].
+static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const PackedWeight &weight,
+                                  const Schedule &schedule, double alpha, double limit) {
+  MLIRContext *context = step.module.getContext();
+  int64_t outputs = weight.outputs / 2;
+  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k)};
+  llvm::append_range(types, weightParameterTypes(context, weight));
+  types.push_back(rowsType(context, outputs));
+  KernelBuilder kb(step.module, name, "gate_up", schedule, types);
+  unsigned next = 2;
+  WeightView view = bindWeight(kb, weight, next);
+  Value z = kb.parameter(next);
+
+  Value rows = kb.loadIndex(kb.parameter(0), {kb.index(0)});
+  Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
+  Value rowBegin = kb.index(0), rowEnd = rows;
+  if (schedule.at("ring")) {
+    rowBegin = kb.mul(kb.blockId(tile::Axis::Y), schedule.at("row_block"));
+    rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
+  }
+  Value gateScale, upScale;
+  if (view.global) {
+    gateScale = kb.loadScalar(view.global, {kb.index(0)});
+    upScale = kb.loadScalar(view.global, {kb.index(1)});
+  }
+  Product product{view, kb.parameter(1), rowBegin, rowEnd, panel, {}, schedule};
+  emitProduct(kb, product, [&](Value acc, Value row) {
+    emitPairedSwiglu(kb, acc, gateScale, upScale, alpha, limit, [&](Value out, int64_t pair) {
+      Value col = kb.mul(kb.add(kb.div(panel, 2), pair), panelOutputs);
+      storeColumns(kb, out, z, row, col, outputs, rowEnd);
+    });
+  });
+  return kb.finish();
+}
+
+/// m3.fused "gate_up"(x): swiglu of two projections of x.
+LogicalResult lowerGateUp(Operation *op, StepLowering &step) {
+  auto fused = cast<m3::FusedOp>(op);
+  auto act = *fused.getBody().front().getOps<m3::SwigluOp>().begin();
+  auto gate = act.getGate().getDefiningOp<m3::ProjectOp>();
+  auto up = act.getUp().getDefiningOp<m3::ProjectOp>();
+  int64_t layer = layerOf(gate.getWeight());
+  std::string name = formatv("layers.{0}.gate_up", layer);
+  FailureOr<PackedWeight> weight = step.pack(
+      name, {step.weightOp(gate.getWeight()), step.weightOp(up.getWeight())}, /*interleave=*/true);
+  if (failed(weight))
+    return failure();
+  Schedule schedule = fitSchedule(
+      step.schedule("gate_up", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 2, step.rows);
+  double alpha = act.getAlpha().convertToDouble(), limit = act.getLimit().convertToDouble();
+  std::string kernelName = formatv("gate_up_{0}{1}", spell(*weight), spell(schedule));
+  tile::KernelOp kernel = step.kernel(
+      kernelName, [&] { return buildGateUp(step, kernelName, *weight, schedule, alpha, limit); });
+  SmallVector<LaunchArgument> arguments = {
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
+      {step.bufferOf(outerValue(fused, gate.getX())), planir::Access::Read}};
+  addWeightArguments(step, *weight, arguments);
+  arguments.push_back({step.makeBuffer(fused.getOutputs()[0], name), planir::Access::Write});
+  step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), name);
+  return success();
+}
+
+} // namespace m3c::kernel

@@ -1,0 +1,314 @@
+// Family "qkv_insert": projections of queries, keys, values, index queries and index key in one
+// product, whose epilogue works head by head: norm, rotation, rounding, and the write to the paged
+// cache.
+#include "passes/kernel/Families.h"
+#include "passes/kernel/Product.h"
+#include "passes/kernel/families/CacheSlots.h"
+#include "passes/kernel/families/Common.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+namespace {
+
+enum class Role { Query, Key, Value, IndexQuery, IndexKey };
+
+/// Heads of one projection.
+struct Section {
+  Role role;
+  m3::ProjectOp project;
+  m3::HeadNormOp norm;     ///< null for values
+  m3::RopeOp rope;         ///< null for values
+  m3::QuantizeOp quantize; ///< null where the value is used as it is
+  mlir::Value result;      ///< m3 result of the group for queries, null for cached lanes
+  int64_t heads = 0;
+};
+
+struct QkvShape {
+  llvm::SmallVector<Section> sections;
+  m3::CacheType cache;
+  int64_t headDim, rotary;
+  uint64_t pageBytes, slotBytes;
+  double eps;
+};
+
+/// Follows a written or returned value back to its projection.
+Section traceSection(Role role, mlir::Value value) {
+  Section section{role, {}, {}, {}, {}, {}, 0};
+  for (Operation *op = value.getDefiningOp(); op;) {
+    if (auto quantize = dyn_cast<m3::QuantizeOp>(op))
+      section.quantize = quantize;
+    else if (auto rope = dyn_cast<m3::RopeOp>(op))
+      section.rope = rope;
+    else if (auto norm = dyn_cast<m3::HeadNormOp>(op))
+      section.norm = norm;
+    else if (auto project = dyn_cast<m3::ProjectOp>(op)) {
+      section.project = project;
+      break;
+    }
+    op = op->getOperand(0).getDefiningOp();
+  }
+  return section;
+}
+
+/// Emits what happens to one head of one row once its sums are in `head` (shared, [rows, headDim]).
+class HeadEpilogue {
+public:
+  HeadEpilogue(KernelBuilder &kb, const QkvShape &shape, Value head, Value local, Value row)
+      : kb(kb), shape(shape), head(head), local(local), row(row) {}
+
+  void norm(Value weight) {
+    emitNormRow(kb, head, local, weight, head, local, shape.headDim, shape.eps);
+  }
+
+  /// NeoX half split with the row's cosines and sines.
+  void rotate(Value table) {
+    int64_t half = shape.rotary / 2, chunk = 16;
+    while (half % chunk)
+      chunk /= 2;
+    for (int64_t i = 0; i < half; i += chunk) {
+      auto part = [&](Value view, Value r, int64_t at) {
+        return kb.load(view, {r, kb.index(at)}, {1, chunk}, 1, chunk);
+      };
+      Value a = part(head, local, i), b = part(head, local, half + i);
+      Value cos = part(table, row, i), sin = part(table, row, half + i);
+      Value first = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
+        return kb.subf(kb.mulf(v[0], v[2]), kb.mulf(v[1], v[3]));
+      });
+      Value second = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
+        return kb.addf(kb.mulf(v[1], v[2]), kb.mulf(v[0], v[3]));
+      });
+      kb.store(first, head, {local, kb.index(i)}, {1, chunk});
+      kb.store(second, head, {local, kb.index(half + i)}, {1, chunk});
+    }
+  }
+
+  /// Writes the head to columns of a query buffer, on the E4M3 grid if asked for.
+  void storeQuery(Value query, Value headIndex, bool onGrid) {
+    for (int64_t d = 0; d < shape.headDim; d += 16) {
+      Value v = kb.load(head, {local, kb.index(d)}, {1, 16}, 1, 16);
+      if (onGrid)
+        v = kb.map(v, 1, 16, [&](ValueRange args) {
+          return kb.round(kb.round(args[0], tile::Format::BF16), tile::Format::E4M3);
+        });
+      kb.store(v, query, {row, kb.add(kb.mul(headIndex, shape.headDim), d)}, {1, 16});
+    }
+  }
+
+  /// Writes the head to a slot of the row's page.
+  void storeSlot(Value pool, Value slotOffset, Value token, bool values) {
+    for (int64_t d = 0; d < shape.headDim; d += 16) {
+      Value v = kb.load(head, {local, kb.index(d)}, {1, 16}, 1, 16);
+      storeSlotGroup(kb, shape.cache.getKv(), shape.headDim, pool, slotOffset, token, d / 16, v,
+                     values);
+    }
+  }
+
+private:
+  KernelBuilder &kb;
+  const QkvShape &shape;
+  Value head, local, row;
+};
+
+bool isCached(Role role) {
+  return role == Role::Key || role == Role::Value || role == Role::IndexKey;
+}
+
+/// Parameters: counts, positions, sequence of row, page table, x [rows,K], rotary table, weight…,
+/// then per section: norm weight (not for values), and the query buffer or the pool at the layer's
+/// first slot.
+tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shape,
+                        const PackedWeight &weight, const Schedule &schedule) {
+  MLIRContext *context = step.module.getContext();
+  SmallVector<Type> types = {countsType(context),         listType(context),
+                             listType(context),           listType(context),
+                             rowsType(context, weight.k), rowsType(context, shape.rotary)};
+  llvm::append_range(types, weightParameterTypes(context, weight));
+  for (const Section &section : shape.sections) {
+    if (section.role != Role::Value)
+      types.push_back(vectorType(context, shape.headDim));
+    types.push_back(isCached(section.role) ? bytesType(context)
+                                           : rowsType(context, section.heads * shape.headDim));
+  }
+  KernelBuilder kb(step.module, name, "qkv_insert", schedule, types);
+  unsigned next = 6;
+  WeightView view = bindWeight(kb, weight, next);
+  Value x = kb.parameter(4), table = kb.parameter(5), zero = kb.index(0);
+  Value rows = kb.loadIndex(kb.parameter(0), {zero});
+  Value item = kb.blockId(tile::Axis::X);
+  Value rowBegin = kb.mul(kb.blockId(tile::Axis::Y), schedule.at("row_block"));
+  Value rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
+
+  kb.when(kb.less(rowBegin, rowEnd), [&] {
+    int64_t tileRows = schedule.at("rows"), panels = schedule.at("panels"),
+            cols = panels * panelOutputs;
+    int64_t headRows = int64_t(llvm::divideCeil(schedule.at("row_block"), tileRows)) * tileRows;
+    Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
+    int64_t panelsPerHead = shape.headDim / panelOutputs;
+    kb.forLoop(zero, kb.index(panelsPerHead), panels, [&](Value part) {
+      Product product{view, x,       rowBegin, rowEnd, kb.add(kb.mul(item, panelsPerHead), part),
+                      {},   schedule};
+      emitProduct(kb, product, [&](Value acc, Value row) {
+        kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)}, {tileRows, cols});
+      });
+    });
+    kb.forLoop(rowBegin, rowEnd, 1, [&](Value row) {
+      Value position = kb.loadIndex(kb.parameter(1), {row});
+      Value sequence = kb.loadIndex(kb.parameter(2), {row});
+      Value stride = kb.loadIndex(kb.parameter(0), {kb.index(3)});
+      Value page = kb.loadIndex(
+          kb.parameter(3), {kb.add(kb.mul(sequence, stride), kb.div(position, m3::blockTokens))});
+      Value token = kb.rem(position, m3::blockTokens);
+      Value pageOffset = kb.mul(page, int64_t(shape.pageBytes));
+      HeadEpilogue epilogue(kb, shape, head, kb.sub(row, rowBegin), row);
+      int64_t firstHead = 0;
+      unsigned parameter = next;
+      for (auto [index, section] : llvm::enumerate(shape.sections)) {
+        Value norm = section.role == Role::Value ? Value() : kb.parameter(parameter++);
+        Value target = kb.parameter(parameter++);
+        Value inSection = kb.sub(item, kb.index(firstHead));
+        auto body = [&] {
+          if (view.global) {
+            Value scale = kb.loadScalar(view.global, {kb.index(index)});
+            Value local = kb.sub(row, rowBegin);
+            eachChunk(kb, shape.headDim, 16, [&](Value d, int64_t count) {
+              Value v = kb.load(head, {local, d}, {1, count}, 1, count);
+              kb.store(
+                  kb.map(v, 1, count, [&](ValueRange args) { return kb.mulf(args[0], scale); }),
+                  head, {local, d}, {1, count});
+            });
+          }
+          if (norm) {
+            epilogue.norm(norm);
+            epilogue.rotate(table);
+          }
+          if (!isCached(section.role)) {
+            epilogue.storeQuery(target, inSection, bool(section.quantize));
+            return;
+          }
+          // K and V slots of a head alternate; the index key has a slot of its own.
+          Value slot = section.role == Role::IndexKey ? kb.index(0) : kb.mul(inSection, 2);
+          if (section.role == Role::Value)
+            slot = kb.add(slot, 1);
+          Value offset = kb.add(pageOffset, kb.mul(slot, int64_t(shape.slotBytes)));
+          epilogue.storeSlot(target, offset, token, section.role == Role::Value);
+        };
+        // Heads of this section: firstHead ≤ item < firstHead + heads.
+        Value past = kb.less(item, kb.index(firstHead + section.heads));
+        Value from = kb.less(kb.index(firstHead - 1), item);
+        kb.when(arith::AndIOp::create(kb.builder(), past, from), body);
+        firstHead += section.heads;
+      }
+    });
+  });
+  return kb.finish();
+}
+
+} // namespace
+
+/// m3.fused "qkv_rope_insert"(n, table, cache, batch): the queries (and index queries).
+LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
+  auto fused = cast<m3::FusedOp>(op);
+  Block &body = fused.getBody().front();
+  auto write = *body.getOps<m3::CacheWriteOp>().begin();
+  auto cacheOp = *step.module.getOps<planir::CacheOp>().begin();
+  int64_t layer = write.getLayer();
+
+  QkvShape all;
+  all.cache = cast<m3::CacheType>(write.getCache().getType());
+  all.headDim = all.cache.getHeadDim();
+  all.pageBytes = cacheOp.getPageBytes();
+  all.slotBytes = cacheOp.getSlotBytes();
+  auto yield = cast<m3::YieldOp>(body.getTerminator());
+  for (auto [i, value] : llvm::enumerate(yield.getResults())) {
+    Section section = traceSection(i == 0 ? Role::Query : Role::IndexQuery, value);
+    section.result = fused.getOutputs()[i];
+    all.sections.push_back(section);
+  }
+  all.sections.push_back(traceSection(Role::Key, write.getKeys()));
+  all.sections.push_back(traceSection(Role::Value, write.getValues()));
+  if (write.getIndexKeys())
+    all.sections.push_back(traceSection(Role::IndexKey, write.getIndexKeys()));
+  m3::RopeOp rope;
+  for (Section &section : all.sections) {
+    if (!section.project || (section.role != Role::Value && (!section.norm || !section.rope)))
+      return op->emitError("the group lacks a projection, norm or rotation of its queries or keys");
+    section.heads = widthOf(section.project.getResult()) / all.headDim;
+    if (section.rope)
+      rope = section.rope;
+    if (section.norm)
+      all.eps = section.norm.getEps().convertToDouble();
+  }
+  if (write.getIndexKeys() && all.cache.getIndexDim() != all.headDim)
+    return op->emitError("index keys are ")
+           << all.cache.getIndexDim() << " wide, heads " << all.headDim
+           << "; this kernel family needs them equal";
+  all.rotary = widthOf(rope.getTable());
+  Value x = step.bufferOf(outerValue(fused, all.sections[0].project.getX()));
+  Value table = step.bufferOf(outerValue(fused, rope.getTable()));
+
+  // One launch per storage encoding; checkpoints as published need one.
+  llvm::MapVector<int, SmallVector<Section>> byEncoding;
+  for (const Section &section : all.sections) {
+    m3::ProjectOp project = section.project;
+    byEncoding[int(step.weightOp(project.getWeight()).weightType().getEncoding())].push_back(
+        section);
+  }
+  for (auto &[encoding, sections] : byEncoding) {
+    QkvShape shape = all;
+    shape.sections = sections;
+    SmallVector<m3::WeightOp> weights;
+    std::string spelled;
+    int64_t heads = 0;
+    for (Section &section : sections) {
+      weights.push_back(step.weightOp(section.project.getWeight()));
+      spelled += formatv("_{0}{1}{2}", "qkvij"[int(section.role)], section.heads,
+                         section.quantize ? "r" : "");
+      heads += section.heads;
+    }
+    std::string weightName =
+        formatv("layers.{0}.qkv_{1}", layer, m3::stringifyEncoding(m3::Encoding(encoding)));
+    FailureOr<PackedWeight> weight = step.pack(weightName, weights, false);
+    if (failed(weight))
+      return failure();
+    Schedule schedule = step.schedule("qkv_insert", {{"n", weight->outputs}, {"k", weight->k}});
+    schedule.emplace("row_block", step.rows);
+    PackedWeight oneHead = *weight;
+    oneHead.panels = shape.headDim / panelOutputs;
+    schedule = fitSchedule(schedule, oneHead, 1, step.rows);
+    std::string name =
+        formatv("qkv_insert_{0}{1}_dim{2}_{3}_page{4}{5}", spell(*weight), spelled, shape.headDim,
+                m3::stringifyCacheStorage(shape.cache.getKv()), shape.pageBytes, spell(schedule));
+    tile::KernelOp kernel =
+        step.kernel(name, [&] { return buildQkv(step, name, shape, *weight, schedule); });
+    SmallVector<LaunchArgument> arguments;
+    for (planir::BatchArray array :
+         {planir::BatchArray::Counts, planir::BatchArray::Positions,
+          planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
+      arguments.push_back({step.batch(array), planir::Access::Read});
+    arguments.push_back({x, planir::Access::Read});
+    arguments.push_back({table, planir::Access::Read});
+    addWeightArguments(step, *weight, arguments);
+    for (Section &section : sections) {
+      if (section.norm)
+        arguments.push_back({step.weight(step.vector(step.weightOp(section.norm.getWeight()))),
+                             planir::Access::Read});
+      if (section.role == Role::IndexKey)
+        arguments.push_back(
+            {step.pool(cacheOp.getIndexOffsets()[layer]), planir::Access::ReadWrite});
+      else if (isCached(section.role))
+        arguments.push_back({step.pool(cacheOp.getKvOffsets()[layer]), planir::Access::ReadWrite});
+      else
+        arguments.push_back({step.makeBuffer(section.result, "query"), planir::Access::Write});
+    }
+    int64_t rowBlocks = llvm::divideCeil(step.rows, schedule.at("row_block"));
+    step.launch(kernel, arguments, {{heads, 0}, {rowBlocks, 0}},
+                formatv("layers.{0}.qkv_insert", layer).str());
+  }
+  return success();
+}
+
+} // namespace m3c::kernel
