@@ -156,6 +156,10 @@ LogicalResult Printer::op(Operation *op) {
           operands.push_back(name(operand));
         if (failed(printScalar(op, operands, text)))
           return op->emitOpError("has no printed form (compiler/codegen)");
+        if (isa<arith::ConstantOp>(op)) { // constants stand where they are used
+          names[op->getResult(0)] = text;
+          return success();
+        }
         line(elementType(op->getResult(0).getType()) + " " + fresh(op->getResult(0), "s") + " = " +
              text + ";");
         return success();
@@ -428,6 +432,10 @@ LogicalResult Printer::map(MapOp map) {
     std::string text;
     if (failed(printScalar(&child, operands, text)))
       return child.emitOpError("has no printed form in a scalar region (compiler/codegen)");
+    if (isa<arith::ConstantOp>(child)) {
+      names[child.getResult(0)] = text;
+      continue;
+    }
     line("auto " + fresh(child.getResult(0), "s") + " = " + text + ";");
   }
   --indent;

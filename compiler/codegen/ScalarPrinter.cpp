@@ -13,13 +13,15 @@ namespace {
 
 std::string floatLiteral(const APFloat &value) {
   if (value.isInfinity())
-    return value.isNegative() ? "-infinity" : "infinity";
+    return value.isNegative() ? "(-infinity)" : "infinity";
   if (value.isNaN())
     return "notANumber";
   // Hexadecimal literals are exact.
   char digits[64];
   value.convertToHexString(digits, 0, false, APFloat::rmNearestTiesToEven);
-  return std::string(digits) + (&value.getSemantics() == &APFloat::IEEEsingle() ? "f" : "");
+  std::string text =
+      std::string(digits) + (&value.getSemantics() == &APFloat::IEEEsingle() ? "f" : "");
+  return value.isNegative() ? "(" + text + ")" : text;
 }
 
 LogicalResult constant(arith::ConstantOp op, std::string &text) {
@@ -31,7 +33,9 @@ LogicalResult constant(arith::ConstantOp op, std::string &text) {
     if (value.getType().isInteger(1))
       text = value.getValue().isZero() ? "false" : "true";
     else
-      text = formatv("{0}", value.getValue().getSExtValue());
+      // A 32-bit value is spelled with its type so that lanes of vectors keep theirs.
+      text = formatv(value.getType().isInteger(32) ? "i32({0})" : "i64({0})",
+                     value.getValue().getSExtValue());
     return success();
   }
   return failure();
