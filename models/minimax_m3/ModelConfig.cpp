@@ -183,6 +183,8 @@ void readFfn(ConfigReader &text, ModelConfig &config) {
   text.requireString("hidden_act", {"swigluoai", "silu"});
   config.swigluAlpha = text.positive("swiglu_alpha");
   config.swigluLimit = text.positive("swiglu_limit");
+  if (text.find("swiglu_beta") && text.positive("swiglu_beta") != 1.0)
+    text.fail("swiglu_beta", "only 1 is supported: the activation is (up + 1) · gate · sigmoid");
   text.inert({"intermediate_size", "dense_intermediate_size", "shared_intermediate_size",
               "num_local_experts", "num_experts_per_tok", "n_shared_experts", "scoring_func",
               "use_routing_bias", "routed_scaling_factor", "num_experts"});
@@ -306,6 +308,8 @@ void readTokens(ConfigReader &text, ModelConfig &config) {
   config.bosToken = tokenId(text, "bos_token_id", config.vocab);
   config.eosToken = tokenId(text, "eos_token_id", config.vocab);
   config.padToken = tokenId(text, "pad_token_id", config.vocab);
+  if (config.eosToken < 0)
+    text.note(text.name("eos_token_id") + " is absent: text ends at the length asked for");
 }
 
 void readText(ConfigReader &text, ModelConfig &config, Findings &findings) {

@@ -261,6 +261,7 @@ TEST(Config, RefusesVariantsOfTheModel) {
   refusedText("hidden_act", "gelu", {"gelu", "swigluoai"});
   refusedText("scoring_func", "softmax", {"softmax", "sigmoid"});
   refusedText("tie_word_embeddings", true, {"only false"});
+  refusedText("swiglu_beta", 0.5, {"only 1"});
   json config = test::smallConfig();
   config["text_config"]["rope_scaling"] = {{"rope_type", "yarn"}};
   expectError([&] { parse(config); }, {"rope_type", "yarn"});
@@ -287,6 +288,16 @@ TEST(Config, RotatedPartMustBeEvenAndAgree) {
   expectError([&] { parse(config); }, {"partial_rotary_factor", "33.28"});
   config["text_config"].erase("partial_rotary_factor");
   expectError([&] { parse(config); }, {"rotary_dim"});
+}
+
+TEST(Config, AnAbsentEndTokenIsNoted) {
+  json config = test::smallConfig();
+  config["text_config"].erase("eos_token_id");
+  config["text_config"]["swiglu_beta"] = 1.0;
+  Findings findings;
+  EXPECT_EQ(parse(config, findings).eosToken, -1);
+  ASSERT_EQ(findings.notes.size(), 1u);
+  EXPECT_NE(findings.notes[0].find("eos_token_id"), std::string::npos);
 }
 
 TEST(Config, AListOfEndTokensGivesTheFirstAndAWarning) {
