@@ -1,0 +1,200 @@
+#include "compiler/driver/Compile.h"
+
+#include "compiler/driver/ContentCache.h"
+#include "compiler/driver/Interrupt.h"
+#include "compiler/driver/Kernels.h"
+#include "compiler/driver/Lowering.h"
+#include "compiler/driver/Manifest.h"
+#include "compiler/planfile/PlanBuilder.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/FileWriter.h"
+#include "runtime/base/Log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Compiler {
+public:
+  explicit Compiler(const CompileOptions &given)
+      : options(given), progress(given.progress),
+        cache(given.cacheFolder ? std::filesystem::path(*given.cacheFolder)
+                                : ContentCache::defaultFolder()) {}
+
+  CompileResult run() {
+    auto begun = Clock::now();
+    checkOptions();
+    stage("reading headers", "", [&] { model = importModel(options.checkpoint, {options.strict}); });
+    for (const std::string &warning : model.findings.warnings)
+      log::warning("{}", warning);
+    result.warnings = model.findings.warnings;
+    cacheChoice = chooseCache(options, model);
+    result.cacheRule = fmt::format("cache {}, grid {}: {}", cacheChoice.type, cacheChoice.grid,
+                                   cacheChoice.why);
+    // A dump or a dry run wants the passes to run.
+    bool mayUseCache = !options.dryRun && options.dumpAfter.empty();
+    std::optional<std::vector<std::byte>> known;
+    if (mayUseCache)
+      known = cache.load(planKey());
+    std::vector<std::byte> bytes = known ? std::move(*known) : build();
+    result.fromCache = known.has_value();
+    result.planBytes = bytes.size();
+    if (!options.dryRun)
+      stage("writing the plan", options.output, [&] { publish(bytes); });
+    if (mayUseCache && !result.fromCache)
+      cache.store(planKey(), bytes);
+    progress.finish();
+    result.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+    return std::move(result);
+  }
+
+private:
+  template <typename Work> void stage(const std::string &name, const std::string &item, Work work) {
+    checkInterrupted();
+    progress.stage(name);
+    progress.update(0, item);
+    auto begun = Clock::now();
+    work();
+    addTime(name, item, std::chrono::duration<double>(Clock::now() - begun).count());
+  }
+
+  void addTime(const std::string &name, const std::string &item, double seconds) {
+    result.times.push_back({name, item, seconds});
+  }
+
+  void checkOptions() {
+    checkDisabled(options.disabledPasses);
+    checkDumped(options.dumpAfter);
+    target = options.target.empty() ? allTargets().front().get() : findTarget(options.target);
+    if (!target)
+      throw Error(fmt::format("unknown target '{}'", options.target), "--target", "",
+                  "`m3c targets` lists them", ExitCode::Usage);
+    for (const Chip &chip : target->chips())
+      if (options.chips.empty() || std::ranges::count(options.chips, chip.name))
+        chips.push_back(chip);
+    for (const std::string &name : options.chips)
+      if (std::ranges::find(chips, name, &Chip::name) == chips.end())
+        throw Error(fmt::format("the target {} has no chip '{}'", target->name().str(), name),
+                    "--chip", "", "`m3c targets` lists them", ExitCode::Usage);
+    if (options.activations != "f32")
+      throw Error(fmt::format("activations in {} are not available on {}", options.activations,
+                              target->name().str()),
+                  "--numerics", "its kernels keep activations in FP32",
+                  "use --numerics activations=f32", ExitCode::Usage);
+  }
+
+  // Everything that the bytes of the plan depend on.
+  CacheKey planKey() const {
+    CacheKey key("plan");
+    key.add("checkpoint", model.digests.all())
+        .add("target", target->name().str())
+        .add("cache", cacheChoice.type + " " + cacheChoice.grid)
+        .add("activations", options.activations)
+        .add("sources", options.keepSources ? "kept" : "")
+        .add("program", programIdentity());
+    for (const Chip &chip : chips)
+      key.add("chip", chip.name + " " + target->toolchain(chip));
+    for (const std::string &choice : options.schedule)
+      key.add("schedule", choice);
+    for (const std::string &pass : options.disabledPasses)
+      key.add("disabled", pass);
+    return key;
+  }
+
+  std::vector<std::byte> build() {
+    Lowering lowering(options, *target);
+    stage("building the graph", "", [&] { lowering.buildGraph(model, cacheChoice); });
+    progress.stage("passes", lowering.stepCount(chips.size()));
+    lowering.runPasses(chips, [&](const std::string &item, double seconds) {
+      progress.update(++passesRun, item);
+      addTime("passes", item, seconds);
+    });
+    stage("printing kernels", "", [&] { lowering.printKernels(); });
+    forecast(lowering);
+    if (options.dryRun)
+      return {};
+    for (size_t i = 0; i < chips.size(); ++i)
+      buildChip(lowering, i);
+    std::vector<std::byte> bytes;
+    stage("assembling the plan", "", [&] { bytes = lowering.plan(model, manifest(lowering)).bytes(); });
+    return bytes;
+  }
+
+  std::string manifest(const Lowering &lowering) const {
+    nlohmann::ordered_json decisions = nlohmann::ordered_json::array();
+    decisions.push_back(
+        decision("cache", cacheChoice.type + ", grid " + cacheChoice.grid, cacheChoice.why));
+    decisions.push_back(decision("activations", options.activations, "the target's default"));
+    for (const auto &entry : lowering.decisions())
+      decisions.push_back(entry);
+    for (const std::string &choice : options.schedule)
+      decisions.push_back(decision("schedule", choice, "as asked for by --schedule"));
+    for (const std::string &pass : options.disabledPasses)
+      decisions.push_back(decision("pass " + pass, "not run", "as asked for by --disable-pass"));
+    return manifestText(options, model, cacheChoice, *target, chips, decisions);
+  }
+
+  void forecast(const Lowering &lowering) {
+    result.forecast = lowering.forecast();
+    for (size_t i = 0; i < chips.size(); ++i)
+      for (const KernelText &kernel : lowering.kernels(i))
+        if (!cache.load(kernelKey(kernel, *target, chips[i])))
+          ++result.forecast.kernelsToBuild;
+    // A kernel takes 0.1 to 0.4 s on one core of a current machine.
+    constexpr double secondsPerKernel = 0.25;
+    result.forecast.buildSeconds = result.forecast.kernelsToBuild * secondsPerKernel / threads();
+  }
+
+  unsigned threads() const {
+    return options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  }
+
+  void buildChip(Lowering &lowering, size_t index) {
+    const std::vector<KernelText> &kernels = lowering.kernels(index);
+    progress.stage("compiling for " + chips[index].name, kernels.size());
+    auto begun = Clock::now();
+    std::vector<BuildResult> built =
+        buildKernels(kernels, *target, chips[index], cache, threads(),
+                     [&](size_t done, const std::string &name) { progress.update(done, name); });
+    double wall = std::chrono::duration<double>(Clock::now() - begun).count();
+    for (size_t i = 0; i < built.size(); ++i)
+      ++(built[i].seconds > 0 ? result.kernelsBuilt : result.kernelsFromCache);
+    addTime("compiling kernels", chips[index].name, wall);
+    for (size_t i = 0; i < built.size(); ++i)
+      kernelTimes.push_back({kernels[i].name, chips[index].name, built[i].seconds});
+    lowering.addObjects(index, built);
+  }
+
+  void publish(const std::vector<std::byte> &bytes) {
+    FileWriter file(options.output);
+    file.write(bytes);
+    checkInterrupted();
+    file.publish();
+  }
+
+  CompileOptions options;
+  Progress progress;
+  ContentCache cache;
+  InterruptGuard guard;
+  CompileResult result;
+  ImportedModel model;
+  CacheChoice cacheChoice;
+  const Target *target = nullptr;
+  std::vector<Chip> chips;
+  uint64_t passesRun = 0;
+  std::vector<StageTime> kernelTimes;
+};
+
+} // namespace
+
+CompileResult compile(const CompileOptions &options) { return Compiler(options).run(); }
+
+} // namespace m3c

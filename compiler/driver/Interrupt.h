@@ -1,0 +1,18 @@
+// Ctrl-C while a command works: it stops at the next safe point and leaves nothing half-written.
+#pragma once
+
+namespace m3c {
+
+/// While alive, SIGINT and SIGTERM set a flag; a second one ends the process at once.
+class InterruptGuard {
+public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard &) = delete;
+  InterruptGuard &operator=(const InterruptGuard &) = delete;
+};
+
+/// Throws Error once a signal has come.
+void checkInterrupted();
+
+} // namespace m3c

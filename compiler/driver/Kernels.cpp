@@ -1,0 +1,120 @@
+#include "compiler/driver/Kernels.h"
+
+#include "compiler/codegen/CppPrinter.h"
+#include "compiler/driver/Interrupt.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+namespace {
+
+template <typename T> std::string printed(T value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value;
+  return text;
+}
+
+KernelText printOne(tile::KernelOp kernel, const Target &target) {
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(kernel.getContext(), [&](mlir::Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+    return mlir::success();
+  });
+  mlir::FailureOr<std::string> source = codegen::printKernel(kernel, target.entryStyle());
+  if (failed(source))
+    throw Error(fmt::format("kernel {} cannot be printed", kernel.getSymName().str()),
+                kernel.getFamily().str(), message, "this is a defect of m3c");
+  KernelText text;
+  text.name = kernel.getSymName().str();
+  text.family = kernel.getFamily().str();
+  text.schedule = printed(kernel.getSchedule());
+  text.params = uint32_t(kernel.getArgumentTypes().size());
+  text.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
+  text.source = std::move(*source);
+  text.tile = printed(kernel) + "\n";
+  return text;
+}
+
+std::string headersDigest(const Target &target) {
+  CacheKey key("headers");
+  for (const auto &[path, text] : target.deviceHeaders())
+    key.add(path, text);
+  return key.digest().hex();
+}
+
+} // namespace
+
+std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target) {
+  std::vector<KernelText> kernels;
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    kernels.push_back(printOne(kernel, target));
+  return kernels;
+}
+
+CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip) {
+  CacheKey key("kernel");
+  key.add("name", kernel.name)
+      .add("source", kernel.source)
+      .add("headers", headersDigest(target))
+      .add("chip", chip.name)
+      .add("toolchain", target.toolchain(chip))
+      .add("program", programIdentity());
+  return key;
+}
+
+std::vector<BuildResult>
+buildKernels(const std::vector<KernelText> &kernels, const Target &target, const Chip &chip,
+             ContentCache &cache, unsigned threads,
+             const std::function<void(size_t, const std::string &)> &progress) {
+  std::vector<BuildResult> results(kernels.size());
+  std::atomic<size_t> next = 0, done = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto buildOne = [&](const KernelText &kernel) -> BuildResult {
+    CacheKey key = kernelKey(kernel, target, chip);
+    if (std::optional<std::vector<std::byte>> known = cache.load(key))
+      return {std::move(*known), 0};
+    auto begun = std::chrono::steady_clock::now();
+    std::vector<std::byte> object = target.build(kernel.name, kernel.source, chip);
+    std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    cache.store(key, object);
+    return {std::move(object), took.count()};
+  };
+  auto work = [&] {
+    for (size_t i; (i = next++) < kernels.size();) {
+      try {
+        checkInterrupted();
+        results[i] = buildOne(kernels[i]);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        failure = failure ? failure : std::current_exception();
+        next = kernels.size();
+        return;
+      }
+      std::lock_guard lock(mutex);
+      progress(++done, kernels[i].name);
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 1; i < threads && i < kernels.size(); ++i)
+    workers.emplace_back(work);
+  work();
+  for (std::thread &worker : workers)
+    worker.join();
+  if (failure)
+    std::rethrow_exception(failure);
+  return results;
+}
+
+} // namespace m3c

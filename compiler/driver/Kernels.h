@@ -1,0 +1,40 @@
+// Machine code for the kernels of a lowered module, from the cache or from the target's compiler.
+#pragma once
+
+#include "compiler/driver/ContentCache.h"
+#include "compiler/planfile/PlanBuilder.h"
+#include "passes/targets/common/Target.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace m3c {
+
+/// A kernel of one chip as text, ready to be built.
+struct KernelText {
+  std::string name, family, schedule;
+  uint32_t params = 0;
+  uint64_t sharedBytes = 0;
+  std::string source; ///< what the target's compiler takes
+  std::string tile;   ///< the tile.kernel as IR text
+};
+
+/// Prints every tile.kernel of the module. Throws Error for one that has no printed form.
+std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target);
+
+struct BuildResult {
+  std::vector<std::byte> object;
+  double seconds = 0; ///< 0 for one from the cache
+};
+
+/// The key of a kernel's object: text, header digests, chip, toolchain, this build of m3c.
+CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip);
+
+/// Builds all kernels with `threads` threads; results in the order of `kernels`. `progress` is
+/// called under a lock with the count that is done and a kernel's name. Throws the first Error.
+std::vector<BuildResult> buildKernels(const std::vector<KernelText> &kernels, const Target &target,
+                                      const Chip &chip, ContentCache &cache, unsigned threads,
+                                      const std::function<void(size_t, const std::string &)> &progress);
+
+} // namespace m3c

@@ -1,0 +1,176 @@
+#include "compiler/driver/Lowering.h"
+
+#include "compiler/driver/Register.h"
+#include "dialects/plan/Plan.h"
+#include "models/minimax_m3/GraphBuilder.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/FileWriter.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+namespace {
+
+std::string printed(mlir::Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream);
+  return text;
+}
+
+// Everything of a lowered module but the kernels: what must not depend on the chip.
+std::string launchesText(mlir::ModuleOp module) {
+  std::string text;
+  for (mlir::Operation &op : module.getBody()->getOperations())
+    if (!llvm::isa<tile::KernelOp>(op))
+      text += printed(&op) + "\n";
+  return text;
+}
+
+std::string firstDifference(const std::string &a, const std::string &b) {
+  size_t at = size_t(std::ranges::mismatch(a, b).in1 - a.begin());
+  size_t begin = a.rfind('\n', at);
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  return a.substr(begin, std::min<size_t>(a.find('\n', at) - begin, 200));
+}
+
+} // namespace
+
+Lowering::Lowering(const CompileOptions &options, const Target &target)
+    : options(options), target(target) {
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+}
+
+void Lowering::buildGraph(const ImportedModel &model, const CacheChoice &cache) {
+  GraphOptions graphOptions;
+  graphOptions.kv = *m3::symbolizeCacheStorage(cache.type);
+  graphOptions.grid = *m3::symbolizeCacheGrid(cache.grid);
+  graph = m3c::buildGraph(context, model.config, model.weights, graphOptions);
+}
+
+uint64_t Lowering::stepCount(size_t chips) const {
+  return graphSteps().size() + chips * chipSteps("", {}).size();
+}
+
+void Lowering::runPasses(const std::vector<Chip> &chips,
+                         const std::function<void(const std::string &, double)> &after) {
+  runOn(*graph, graphSteps(), "", after);
+  for (const Chip &chip : chips) {
+    variants.push_back({chip, graph->clone(), {}});
+    runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);
+  }
+  checkSameLaunches();
+}
+
+void Lowering::runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps,
+                     const std::string &prefix,
+                     const std::function<void(const std::string &, double)> &after) {
+  PassRunOptions run;
+  run.disabled = options.disabledPasses;
+  run.after = [&](const PassStep &step, mlir::ModuleOp result, double seconds) {
+    after(prefix.empty() ? step.name : prefix + ": " + step.name, seconds);
+    dump(step, result, prefix);
+  };
+  runSteps(module, steps, run);
+}
+
+void Lowering::dump(const PassStep &step, mlir::ModuleOp module, const std::string &prefix) {
+  auto asked = [&](const std::string &name) { return std::ranges::count(options.dumpAfter, name); };
+  if (!asked("all") && !asked(step.name))
+    return;
+  std::error_code error;
+  std::filesystem::create_directories(options.dumpFolder, error);
+  std::string name = fmt::format("{:02}-{}{}{}.mlir", ++dumped, prefix, prefix.empty() ? "" : "-",
+                                 step.name);
+  FileWriter file(std::filesystem::path(options.dumpFolder) / name);
+  file.write(printed(module) + "\n");
+  file.publish();
+}
+
+void Lowering::checkSameLaunches() {
+  std::string first = launchesText(*variants[0].module);
+  for (size_t i = 1; i < variants.size(); ++i) {
+    std::string other = launchesText(*variants[i].module);
+    if (first != other)
+      throw Error(fmt::format("the launches for {} and {} differ", variants[0].chip.name,
+                              variants[i].chip.name),
+                  firstDifference(first, other), "one plan serves all chips of a target",
+                  "give --chip to compile for one, or undo the --schedule choice");
+  }
+}
+
+void Lowering::printKernels() {
+  for (Variant &variant : variants)
+    variant.kernels = m3c::printKernels(*variant.module, target);
+}
+
+void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) {
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const KernelText &text = variants[chip].kernels[i];
+    KernelBuild &build = builds[text.name];
+    build.family = text.family;
+    build.params = text.params;
+    build.sharedBytes = std::max(build.sharedBytes, text.sharedBytes);
+    std::string schedule = fmt::format("{}: {}", variants[chip].chip.name, text.schedule);
+    build.schedule += (build.schedule.empty() ? "" : "; ") + schedule;
+    build.objects.push_back({variants[chip].chip.name, objects[i].object});
+  }
+}
+
+PlanForecast Lowering::forecast() const {
+  PlanForecast forecast;
+  mlir::ModuleOp module = *variants.front().module;
+  for (auto weight : module.getOps<planir::WeightBufferOp>())
+    forecast.weightBytes += uint64_t(weight.getBytes());
+  for (auto cache : module.getOps<planir::CacheOp>()) {
+    forecast.pageBytes = uint64_t(cache.getPageBytes());
+    forecast.pageTokens = uint64_t(cache.getPageTokens());
+  }
+  for (auto program : module.getOps<planir::ProgramOp>())
+    for (auto bucket : program.getBody().front().getOps<planir::BucketOp>()) {
+      ++forecast.buckets;
+      forecast.arenaBytes = std::max(forecast.arenaBytes, uint64_t(*bucket.getArenaBytes()));
+      forecast.arenaBytesPerBlock =
+          std::max(forecast.arenaBytesPerBlock, uint64_t(*bucket.getArenaBytesPerBlock()));
+      auto launches = bucket.getBody().front().getOps<planir::LaunchOp>();
+      forecast.launches += unsigned(std::distance(launches.begin(), launches.end()));
+    }
+  for (const Variant &variant : variants)
+    forecast.kernels += unsigned(variant.kernels.size());
+  return forecast;
+}
+
+void Lowering::keepSources(std::map<std::string, KernelBuild> &kernels,
+                           std::map<std::string, std::string> &extras) const {
+  for (const Variant &variant : variants)
+    for (const KernelText &text : variant.kernels) {
+      std::string stem = text.name + "." + variant.chip.name;
+      extras[stem + ".mlir"] = text.tile;
+      std::string &kept = kernels[text.name].source;
+      if (kept.empty())
+        kept = text.source;
+      else if (kept != text.source)
+        extras[stem + ".cpp"] = text.source;
+    }
+  for (const auto &[path, text] : target.deviceHeaders())
+    extras["include/" + path] = text;
+}
+
+plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest) {
+  PlanContent content{*variants.front().module, model.config, builds, {}, std::move(manifest), {}};
+  for (const Variant &variant : variants)
+    content.targets.push_back({target.name().str(), variant.chip.name, variant.chip.features,
+                               target.proof().str()});
+  if (options.keepSources)
+    keepSources(content.kernels, content.extras);
+  return buildPlan(content);
+}
+
+} // namespace m3c

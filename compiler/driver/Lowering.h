@@ -1,0 +1,59 @@
+// From an imported model to kernels as text and a scheduled plan, for every chip of a target.
+#pragma once
+
+#include "compiler/driver/Kernels.h"
+#include "compiler/driver/Manifest.h"
+#include "compiler/driver/PassSteps.h"
+#include "compiler/planfile/PlanBuilder.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace m3c {
+
+class Lowering {
+public:
+  Lowering(const CompileOptions &options, const Target &target);
+
+  /// The m3 function of the model.
+  void buildGraph(const ImportedModel &model, const CacheChoice &cache);
+  /// Passes that `runPasses` will run.
+  uint64_t stepCount(size_t chips) const;
+  /// Graph passes once, then the chip's passes on a copy for each. `after` gets "pass" or
+  /// "chip: pass" and its seconds. Throws Error when the launches of two chips differ.
+  void runPasses(const std::vector<Chip> &chips,
+                 const std::function<void(const std::string &, double)> &after);
+  void printKernels();
+
+  const std::vector<KernelText> &kernels(size_t chip) const { return variants[chip].kernels; }
+  void addObjects(size_t chip, const std::vector<BuildResult> &objects);
+  nlohmann::ordered_json decisions() const { return decisionsOf(*graph); }
+  PlanForecast forecast() const;
+  /// The plan; every chip must have its objects.
+  plan::PlanWriter plan(const ImportedModel &model, std::string manifest);
+
+private:
+  // The module of one chip.
+  struct Variant {
+    Chip chip;
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    std::vector<KernelText> kernels;
+  };
+
+  void runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps, const std::string &prefix,
+             const std::function<void(const std::string &, double)> &after);
+  void dump(const PassStep &step, mlir::ModuleOp module, const std::string &prefix);
+  void checkSameLaunches();
+  void keepSources(std::map<std::string, KernelBuild> &builds,
+                   std::map<std::string, std::string> &extras) const;
+
+  const CompileOptions &options;
+  const Target &target;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> graph;
+  std::vector<Variant> variants;
+  std::map<std::string, KernelBuild> builds;
+  unsigned dumped = 0;
+};
+
+} // namespace m3c

@@ -1,0 +1,110 @@
+#include "compiler/driver/Manifest.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+using nlohmann::ordered_json;
+
+const char *versionText() { return M3C_VERSION; }
+
+ordered_json decision(const std::string &what, const std::string &choice, const std::string &why) {
+  return {{"what", what}, {"choice", choice}, {"why", why}};
+}
+
+static CacheChoice defaultCache(const ImportedModel &model) {
+  bool allSparse = std::ranges::all_of(model.config.sparseLayer, [](bool is) { return is; });
+  bool packed = std::ranges::any_of(model.weights, [](const Weight &weight) {
+    return weight.encoding == WeightEncoding::Nvfp4Packed;
+  });
+  if (packed && allSparse)
+    return {"nvfp4", "",
+            "by default: the experts are nvfp4-pack-quantized and every layer is sparse"};
+  return {"fp8", "",
+          packed ? "by default: not every layer is sparse"
+                 : "by default: the experts are not nvfp4-pack-quantized"};
+}
+
+CacheChoice chooseCache(const CompileOptions &options, const ImportedModel &model) {
+  CacheChoice choice = defaultCache(model);
+  if (!options.cache.empty())
+    choice = {options.cache, "", "as asked for by --kv"};
+  if (!std::ranges::count(std::initializer_list<std::string>{"f32", "bf16", "fp8", "nvfp4"},
+                          choice.type))
+    throw Error(fmt::format("unknown cache type '{}'", choice.type), "--kv", "",
+                "choose one of f32, bf16, fp8, nvfp4", ExitCode::Usage);
+  choice.grid = !options.grid.empty() ? options.grid : choice.type == "nvfp4" ? "e4m3" : "exact";
+  if (choice.grid != "exact" && (choice.grid != "e4m3" || choice.type != "nvfp4"))
+    throw Error(fmt::format("a cache of type {} has no grid '{}'", choice.type, choice.grid),
+                "--kv-grid", "", "use e4m3 or exact with nvfp4, exact with the others",
+                ExitCode::Usage);
+  return choice;
+}
+
+ordered_json decisionsOf(mlir::ModuleOp module) {
+  ordered_json out = ordered_json::array();
+  auto list = module->getAttrOfType<mlir::ArrayAttr>("m3.decisions");
+  if (!list)
+    return out;
+  for (mlir::Attribute entry : list) {
+    auto one = llvm::dyn_cast<mlir::DictionaryAttr>(entry);
+    auto text = [&](llvm::StringRef key) {
+      auto value = one ? one.getAs<mlir::StringAttr>(key) : mlir::StringAttr();
+      return value ? value.str() : std::string();
+    };
+    out.push_back(decision(text("what"), text("choice"), text("why")));
+  }
+  return out;
+}
+
+static ordered_json checkpointJson(const ImportedModel &model) {
+  const CheckpointDigests &digests = model.digests;
+  ordered_json out = {{"model_type", model.config.modelType},
+                      {"config", digests.config},
+                      {"index", digests.index},
+                      {"all", digests.all()},
+                      {"synthetic", !model.checkpoint->hasTensors()},
+                      {"shards", ordered_json::array()}};
+  for (const CheckpointDigests::Shard &shard : digests.shards)
+    out["shards"].push_back(
+        {{"name", shard.name}, {"header", shard.header}, {"bytes", shard.bytes}});
+  return out;
+}
+
+static ordered_json findingsJson(const Findings &findings) {
+  ordered_json left = ordered_json::object();
+  for (const auto &[group, total] : findings.leftOut)
+    left[group] = {{"tensors", total.tensors}, {"bytes", total.bytes}};
+  return {{"warnings", findings.warnings},
+          {"notes", findings.notes},
+          {"unknown_keys", findings.unknownKeys},
+          {"unknown_tensors", findings.unknownTensors},
+          {"left_out", left}};
+}
+
+std::string manifestText(const CompileOptions &options, const ImportedModel &model,
+                         const CacheChoice &cache, const Target &target,
+                         const std::vector<Chip> &chips, const ordered_json &decisions) {
+  ordered_json targets = ordered_json::array();
+  for (const Chip &chip : chips)
+    targets.push_back({{"target", target.name().str()},
+                       {"chip", chip.name},
+                       {"toolchain", target.toolchain(chip)},
+                       {"proof", target.proof().str()}});
+  ordered_json manifest = {
+      {"m3c", versionText()},
+      {"semantics", {{"kv", cache.type}, {"kv_grid", cache.grid}, {"activations", options.activations}}},
+      {"schedule", options.schedule},
+      {"disabled_passes", options.disabledPasses},
+      {"targets", targets},
+      {"checkpoint", checkpointJson(model)},
+      {"findings", findingsJson(model.findings)},
+      {"decisions", decisions}};
+  return manifest.dump(1) + "\n";
+}
+
+} // namespace m3c

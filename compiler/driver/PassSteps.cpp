@@ -1,0 +1,116 @@
+#include "compiler/driver/PassSteps.h"
+
+#include "compiler/driver/Interrupt.h"
+#include "compiler/driver/Register.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+std::vector<PassStep> graphSteps() {
+  return {{"canonicalize", "", "", false}, {"cse", "", "", false}};
+}
+
+std::vector<PassStep> chipSteps(const std::string &chip, const std::vector<std::string> &schedule) {
+  std::string forChip = "chip=" + chip, lowering = forChip;
+  if (!schedule.empty())
+    lowering += fmt::format(" schedule={}", fmt::join(schedule, ","));
+  return {{"m3-to-tile", "", lowering, true},
+          {"tile-select-atoms", "tile.kernel", forChip, true},
+          {"tile-assign-shared", "tile.kernel", "", true},
+          {"tile-check-limits", "tile.kernel", forChip, false},
+          {"plan-schedule-launches", "plan.program(plan.bucket", "", false},
+          {"plan-assign-arena", "plan.program(plan.bucket", "", true},
+          {"plan-verify-live-ranges", "plan.program(plan.bucket", "", false}};
+}
+
+static std::vector<PassStep> everyStep() {
+  std::vector<PassStep> steps = graphSteps();
+  for (PassStep &step : chipSteps("", {}))
+    steps.push_back(std::move(step));
+  return steps;
+}
+
+static const PassStep &findStep(const std::vector<PassStep> &steps, const std::string &name,
+                                const char *option) {
+  auto found = std::ranges::find(steps, name, &PassStep::name);
+  if (found != steps.end())
+    return *found;
+  std::vector<std::string> names;
+  for (const PassStep &step : steps)
+    names.push_back(step.name);
+  throw Error(fmt::format("the pipeline has no pass '{}'", name), option, "",
+              fmt::format("it has {}", fmt::join(names, ", ")), ExitCode::Usage);
+}
+
+void checkDisabled(const std::vector<std::string> &disabled) {
+  std::vector<PassStep> steps = everyStep();
+  for (const std::string &name : disabled)
+    if (findStep(steps, name, "--disable-pass").required)
+      throw Error(fmt::format("the pass '{}' cannot be disabled", name), "--disable-pass",
+                  "the passes after it need its result", "", ExitCode::Usage);
+}
+
+void checkDumped(const std::vector<std::string> &dumped) {
+  std::vector<PassStep> steps = everyStep();
+  for (const std::string &name : dumped)
+    if (name != "all")
+      findStep(steps, name, "--dump-after");
+}
+
+static std::string pipelineText(const PassStep &step) {
+  std::string text = step.name + (step.options.empty() ? "" : "{" + step.options + "}");
+  if (!step.anchor.empty())
+    text = fmt::format("{}({}{}", step.anchor, text,
+                       std::string(size_t(std::ranges::count(step.anchor, '(')) + 1, ')'));
+  return text;
+}
+
+static void runStep(mlir::ModuleOp module, const PassStep &step) {
+  mlir::PassManager manager(module.getContext());
+  std::string errors;
+  llvm::raw_string_ostream stream(errors);
+  if (failed(mlir::parsePassPipeline(pipelineText(step), manager, stream)))
+    throw Error(fmt::format("the pass {} cannot be set up", step.name), "", errors);
+  // Kernels are worked on by several threads; the first error in the order of the module counts.
+  std::string where, message;
+  std::mutex mutex;
+  mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
+    std::lock_guard lock(mutex);
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && message.empty()) {
+      message = diagnostic.str();
+      llvm::raw_string_ostream(where) << diagnostic.getLocation();
+    }
+    return mlir::success();
+  });
+  if (failed(manager.run(module)))
+    throw Error(fmt::format("the pass {} failed", step.name), where, message,
+                "with --dump-after=all --dump-dir DIR the last file holds the input");
+}
+
+void runSteps(mlir::ModuleOp module, const std::vector<PassStep> &steps,
+              const PassRunOptions &options) {
+  static std::once_flag once;
+  std::call_once(once, registerAllPasses);
+  for (const PassStep &step : steps) {
+    checkInterrupted();
+    if (std::ranges::find(options.disabled, step.name) != options.disabled.end())
+      continue;
+    auto begun = std::chrono::steady_clock::now();
+    runStep(module, step);
+    std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    if (options.after)
+      options.after(step, module, took.count());
+  }
+}
+
+} // namespace m3c
