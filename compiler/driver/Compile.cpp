@@ -32,13 +32,14 @@ public:
   CompileResult run() {
     auto begun = Clock::now();
     checkOptions();
-    stage("reading headers", "", [&] { model = importModel(options.checkpoint, {options.strict}); });
+    stage("reading headers", "",
+          [&] { model = importModel(options.checkpoint, {options.strict}); });
     for (const std::string &warning : model.findings.warnings)
       log::warning("{}", warning);
     result.warnings = model.findings.warnings;
     cacheChoice = chooseCache(options, model);
-    result.cacheRule = fmt::format("cache {}, grid {}: {}", cacheChoice.type, cacheChoice.grid,
-                                   cacheChoice.why);
+    result.cacheRule =
+        fmt::format("cache {}, grid {}: {}", cacheChoice.type, cacheChoice.grid, cacheChoice.why);
     // A dump or a dry run wants the passes to run.
     bool mayUseCache = !options.dryRun && options.dumpAfter.empty();
     std::optional<std::vector<std::byte>> known;
@@ -124,7 +125,8 @@ private:
     for (size_t i = 0; i < chips.size(); ++i)
       buildChip(lowering, i);
     std::vector<std::byte> bytes;
-    stage("assembling the plan", "", [&] { bytes = lowering.plan(model, manifest(lowering)).bytes(); });
+    stage("assembling the plan", "",
+          [&] { bytes = lowering.plan(model, manifest(lowering)).bytes(); });
     return bytes;
   }
 

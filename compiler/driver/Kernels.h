@@ -33,8 +33,9 @@ CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &c
 
 /// Builds all kernels with `threads` threads; results in the order of `kernels`. `progress` is
 /// called under a lock with the count that is done and a kernel's name. Throws the first Error.
-std::vector<BuildResult> buildKernels(const std::vector<KernelText> &kernels, const Target &target,
-                                      const Chip &chip, ContentCache &cache, unsigned threads,
-                                      const std::function<void(size_t, const std::string &)> &progress);
+std::vector<BuildResult>
+buildKernels(const std::vector<KernelText> &kernels, const Target &target, const Chip &chip,
+             ContentCache &cache, unsigned threads,
+             const std::function<void(size_t, const std::string &)> &progress);
 
 } // namespace m3c

@@ -87,8 +87,8 @@ void Lowering::dump(const PassStep &step, mlir::ModuleOp module, const std::stri
     return;
   std::error_code error;
   std::filesystem::create_directories(options.dumpFolder, error);
-  std::string name = fmt::format("{:02}-{}{}{}.mlir", ++dumped, prefix, prefix.empty() ? "" : "-",
-                                 step.name);
+  std::string name =
+      fmt::format("{:02}-{}{}{}.mlir", ++dumped, prefix, prefix.empty() ? "" : "-", step.name);
   FileWriter file(std::filesystem::path(options.dumpFolder) / name);
   file.write(printed(module) + "\n");
   file.publish();
@@ -166,8 +166,8 @@ void Lowering::keepSources(std::map<std::string, KernelBuild> &kernels,
 plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest) {
   PlanContent content{*variants.front().module, model.config, builds, {}, std::move(manifest), {}};
   for (const Variant &variant : variants)
-    content.targets.push_back({target.name().str(), variant.chip.name, variant.chip.features,
-                               target.proof().str()});
+    content.targets.push_back(
+        {target.name().str(), variant.chip.name, variant.chip.features, target.proof().str()});
   if (options.keepSources)
     keepSources(content.kernels, content.extras);
   return buildPlan(content);

@@ -97,7 +97,8 @@ std::string manifestText(const CompileOptions &options, const ImportedModel &mod
                        {"proof", target.proof().str()}});
   ordered_json manifest = {
       {"m3c", versionText()},
-      {"semantics", {{"kv", cache.type}, {"kv_grid", cache.grid}, {"activations", options.activations}}},
+      {"semantics",
+       {{"kv", cache.type}, {"kv_grid", cache.grid}, {"activations", options.activations}}},
       {"schedule", options.schedule},
       {"disabled_passes", options.disabledPasses},
       {"targets", targets},

@@ -5,6 +5,7 @@ namespace m3c {
 static constexpr Command commands[] = {
     {"capacity", "how many sequences of what length fit on which chips", setUpCapacity},
     {"check", "read a checkpoint whole: headers, values, tokenizer", setUpCheck},
+    {"compile", "a checkpoint into a plan", setUpCompile},
     {"diff", "what differs between two plans", setUpDiff},
     {"doctor", "tools, devices and folders found, and what is missing", setUpDoctor},
     {"explain", "why this kernel, format, schedule, demotion", setUpExplain},
@@ -12,6 +13,7 @@ static constexpr Command commands[] = {
     {"inspect", "what a plan holds", setUpInspect},
     {"interpret", "score sequences in double precision with the reference interpreter",
      setUpInterpret},
+    {"targets", "what can be compiled for, and how each is proven", setUpTargets},
     {"verify", "check every byte of a plan", setUpVerify},
 };
 

@@ -60,10 +60,10 @@ nlohmann::ordered_json resultJson(const CompileOptions &options, const CompileRe
 }
 
 void printForecast(const PlanForecast &forecast) {
-  fmt::print("memory   weights {}, arena {} + {} a block of context, cache {} a page of {} tokens\n",
-             byteText(forecast.weightBytes), byteText(forecast.arenaBytes),
-             byteText(forecast.arenaBytesPerBlock), byteText(forecast.pageBytes),
-             forecast.pageTokens);
+  fmt::print(
+      "memory   weights {}, arena {} + {} a block of context, cache {} a page of {} tokens\n",
+      byteText(forecast.weightBytes), byteText(forecast.arenaBytes),
+      byteText(forecast.arenaBytesPerBlock), byteText(forecast.pageBytes), forecast.pageTokens);
   fmt::print("kernels  {}, {} of them to be built; {} launches in {} buckets\n", forecast.kernels,
              forecast.kernelsToBuild, forecast.launches, forecast.buckets);
   fmt::print("time     about {:.0f} s to build the kernels; nothing is downloaded\n",
@@ -76,8 +76,8 @@ void printTimes(const CompileResult &result) {
     sum += time.seconds;
     fmt::print(stderr, "{:>9.3f} s  {:<20} {}\n", time.seconds, time.stage, time.item);
   }
-  fmt::print(stderr, "{:>9.3f} s  {:<20}\n{:>9.3f} s  all\n", result.seconds - sum, "between stages",
-             result.seconds);
+  fmt::print(stderr, "{:>9.3f} s  {:<20}\n{:>9.3f} s  all\n", result.seconds - sum,
+             "between stages", result.seconds);
 }
 
 int runCompile(const CompileArguments &arguments) {
@@ -131,9 +131,11 @@ std::function<int()> setUpCompile(CLI::App &app) {
   app.add_option("-o,--output", options.output, "plan file to write");
   app.add_option("--target", options.target, "what to compile for; `m3c targets` lists them");
   app.add_option("--chip", options.chips, "chips of the target; all when absent")->delimiter(',');
-  app.add_option("--kv", options.cache,
-                 "cache of attention and index: f32, bf16, fp8, nvfp4; by a printed rule when absent");
-  app.add_option("--kv-grid", options.grid, "arithmetic of an nvfp4 cache: e4m3 (default) or exact");
+  app.add_option(
+      "--kv", options.cache,
+      "cache of attention and index: f32, bf16, fp8, nvfp4; by a printed rule when absent");
+  app.add_option("--kv-grid", options.grid,
+                 "arithmetic of an nvfp4 cache: e4m3 (default) or exact");
   app.add_option("--numerics", arguments->numerics, "activations=f32")->delimiter(',');
   addPassOptions(app, *arguments);
   app.add_flag("--strict", options.strict, "refuse unknown keys and tensors");
