@@ -76,7 +76,9 @@ static std::string pipelineText(const PassStep &step) {
 }
 
 static void runStep(mlir::ModuleOp module, const PassStep &step) {
-  mlir::PassManager manager(module.getContext());
+  // Passes on functions nest themselves.
+  mlir::PassManager manager(module.getContext(), mlir::ModuleOp::getOperationName(),
+                            mlir::OpPassManager::Nesting::Implicit);
   std::string errors;
   llvm::raw_string_ostream stream(errors);
   if (failed(mlir::parsePassPipeline(pipelineText(step), manager, stream)))
