@@ -1,0 +1,257 @@
+// One case per constraint label of the dialect.
+// RUN: m3-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{T-T1: a tile has at least one row and one column}}
+func.func private @bad() -> !tile.tile<0x16xf32>
+
+// -----
+
+// expected-error@+1 {{T-T2: 'f16' is no element type of a tile}}
+func.func private @bad() -> !tile.tile<1x16xf16>
+
+// -----
+
+// expected-error@+1 {{T-V2: dimension 1 of a view must be a positive constant}}
+func.func private @bad() -> !tile.view<4x?xf32>
+
+// -----
+
+// expected-error@+1 {{T-V3: 'f16' is no element type of a view}}
+func.func private @bad() -> !tile.view<4xf16>
+
+// -----
+
+// expected-error@+1 {{T-R1: a ring has at least one stage}}
+func.func private @bad() -> !tile.ring<0, 4x16xf32>
+
+// -----
+
+// expected-error@+1 {{T-K2: parameter 0 must be a global view or an index}}
+tile.kernel @bad(%x: f32) attributes {family = "f", schedule = {}} {
+
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M1: an allocation is a shared view of constant shape}}
+  %a = tile.alloc : !tile.view<4x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M2: the source is a one-dimensional array of bytes}}
+  %a = tile.reinterpret %x[%n] : !tile.view<?x16xf32> -> !tile.view<4xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%p: !tile.view<?xi8>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M3: source and result live in the same space}}
+  %a = tile.reinterpret %p[%n] : !tile.view<?xi8> -> !tile.view<4xf32, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M4: 2 indices expected, found 1}}
+  %a = tile.load %x[%n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x4x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M5: the box is not a run of equal contiguous chunks}}
+  %a = tile.load %x[%n, %n, %n] sizes [2, 2, 8] : !tile.view<?x4x16xf32> -> !tile.tile<4x8xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M6: size 17 of dimension 1 does not fit}}
+  %a = tile.load %x[%n, %n] sizes [1, 17] : !tile.view<?x16xf32> -> !tile.tile<1x17xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M7: the box has 16 elements}}
+  %a = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x8xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M8: element types differ}}
+  %a = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xi32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M9: a scalar of}}
+  %a = tile.load_scalar %x[%n, %n] : !tile.view<?x16xf32> -> i32
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  %ring = tile.ring : !tile.ring<2, 4xf32>
+  // expected-error@+1 {{T-R2: a stage of}}
+  %s = tile.acquire %ring : !tile.ring<2, 4xf32> -> !tile.view<5xf32, shared>
+  tile.return
+}
+
+// -----
+
+// A stage that nothing waits for: the copy would never be seen to arrive.
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  %ring = tile.ring : !tile.ring<2, 4xf32>
+  // expected-error@+1 {{T-P1: a ring needs acquire, commit, wait and release}}
+  tile.pipeline %k = %n to %n step %n {
+    tile.role "fill" {
+      %stage = tile.acquire %ring : !tile.ring<2, 4xf32> -> !tile.view<4xf32, shared>
+      tile.commit %ring : !tile.ring<2, 4xf32>
+    }
+  }
+  tile.return
+}
+
+// -----
+
+// A consumer before its producer waits for ever.
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  %ring = tile.ring : !tile.ring<2, 4xf32>
+  // expected-error@+1 {{T-P1: a ring is drained by a later role than the one that fills it}}
+  tile.pipeline %k = %n to %n step %n {
+    tile.role "use" {
+      %stage = tile.wait %ring : !tile.ring<2, 4xf32> -> !tile.view<4xf32, shared>
+      tile.release %ring : !tile.ring<2, 4xf32>
+    }
+    tile.role "fill" {
+      %stage = tile.acquire %ring : !tile.ring<2, 4xf32> -> !tile.view<4xf32, shared>
+      tile.commit %ring : !tile.ring<2, 4xf32>
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  %ring = tile.ring : !tile.ring<2, 4xf32>
+  tile.pipeline %k = %n to %n step %n {
+    tile.role "fill" {
+      tile.commit %ring : !tile.ring<2, 4xf32>
+      // expected-error@+1 {{T-P2: a second one for the same ring}}
+      tile.commit %ring : !tile.ring<2, 4xf32>
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  tile.pipeline %k = %n to %n step %n {
+    // expected-error@+1 {{T-P3: only roles stand in a pipeline}}
+    %c = arith.constant 0 : index
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E3: '!tile.tile<1x16xf32>' does not broadcast to '!tile.tile<1x8xf32>'}}
+  %y = tile.map (%v : !tile.tile<1x16xf32>) -> !tile.tile<1x8xf32> {
+  ^bb0(%p: f32):
+    tile.yield %p : f32
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E5:}}
+  %y = tile.reduce add %v : !tile.tile<1x16xf32> -> !tile.tile<1x2xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E6: coordinates outside}}
+  %y = tile.extract %v[0, 16] : !tile.tile<1x16xf32> -> f32
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E8:}}
+  %y = tile.reshape %v : !tile.tile<1x16xf32> -> !tile.tile<3x5xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E9:}}
+  %y = tile.slice %v[0, 8] : !tile.tile<1x16xf32> -> !tile.tile<1x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  %u = tile.load %x[%n, %n] sizes [4, 1] : !tile.view<?x16xf32> -> !tile.tile<4x1xf32>
+  // expected-error@+1 {{T-A1: shapes}}
+  %z = tile.mma %u, %v, %v : !tile.tile<4x1xf32>, !tile.tile<1x16xf32>, !tile.tile<1x16xf32> -> !tile.tile<1x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%a: !tile.view<?x16xi32>, %n: index) attributes {family = "f", schedule = {}} {
+  %x = tile.load %a[%n, %n] sizes [1, 16] : !tile.view<?x16xi32> -> !tile.tile<1x16xi32>
+  // expected-error@+1 {{T-A6: e8m0 is a scale format}}
+  %y = tile.dequant_words %x[%n] format e8m0 : !tile.tile<1x16xi32> -> !tile.tile<1x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-A7: e4m3 codes are i8}}
+  %y = tile.encode %v format e4m3 : !tile.tile<1x16xf32> -> !tile.tile<1x16xi16>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x32xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 32] : !tile.view<?x32xf32> -> !tile.tile<1x32xf32>
+  // expected-error@+1 {{T-A8: a group is 8 bytes}}
+  %c, %s = tile.quant_group %v : !tile.tile<1x32xf32> -> !tile.tile<1x16xi8>
+  tile.return
+}
