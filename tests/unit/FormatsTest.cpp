@@ -7,8 +7,8 @@
 using namespace m3c::formats;
 
 TEST(Formats, Nvfp4WorkedVector) {
-  const float values[16] = {-6, -5, -3.5, -2.5, -1.75, -1.25, -.75, -.25,
-                            0,  .25, .75, 1.25, 1.75,  2.5,   3.5,  5};
+  const float values[16] = {-6, -5,  -3.5, -2.5, -1.75, -1.25, -.75, -.25,
+                            0,  .25, .75,  1.25, 1.75,  2.5,   3.5,  5};
   const uint8_t expected[8] = {0xEF, 0xCE, 0xAC, 0x0A, 0x00, 0x22, 0x44, 0x66};
   EXPECT_EQ(nvfp4GroupScale(6), 0x38);
   for (int i = 0; i < 8; ++i)
