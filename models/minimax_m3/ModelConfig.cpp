@@ -23,9 +23,9 @@ constexpr int64_t maxVocab = 1 << 24;
 constexpr int64_t maxPositions = int64_t(1) << 32;
 constexpr int64_t maxExpertMatrices = 1 << 16; ///< layers × experts
 
-constexpr int64_t kHeadDim = 128;
+constexpr int64_t onlyHeadDim = 128;
 
-const json kEmptyObject = json::object();
+const json emptyObject = json::object();
 
 void readTop(ConfigReader &top, ModelConfig &config) {
   std::optional<std::string> type = top.optionalString("model_type");
@@ -85,10 +85,10 @@ void readSizes(ConfigReader &text, ModelConfig &config) {
               fmt::format("{} query heads are no multiple of num_key_value_heads {}", config.heads,
                           config.kvHeads));
   config.headDim = text.integer({"head_dim"}, 1, maxWidth);
-  if (config.headDim != kHeadDim) // model.md §5.2, §5.4
+  if (config.headDim != onlyHeadDim) // model.md §5.2, §5.4
     text.fail("head_dim", fmt::format("found {}, only {} is supported: the cache stores a head as "
                                       "8 groups of 16 values",
-                                      config.headDim, kHeadDim));
+                                      config.headDim, onlyHeadDim));
   config.vocab = text.integer({"vocab_size"}, 1, maxVocab);
   config.maxPositions = text.integer({"max_position_embeddings"}, 1, maxPositions);
   config.normEps = text.positive("rms_norm_eps");
@@ -126,7 +126,7 @@ void readRope(ConfigReader &text, ModelConfig &config, Findings &findings) {
   if (parameters && !parameters->is_object())
     text.fail(text.find("rope_parameters") ? "rope_parameters" : "rope_scaling",
               fmt::format("found {}, an object is expected", jsonText(*parameters)));
-  ConfigReader rope(parameters ? *parameters : kEmptyObject, text.file(),
+  ConfigReader rope(parameters ? *parameters : emptyObject, text.file(),
                     text.name("rope_parameters."), findings);
   rope.requireString("rope_type", {"default"});
   rope.requireString("type", {"default"});
@@ -238,7 +238,7 @@ void readIndex(ConfigReader &text, ConfigReader &sparse, ModelConfig &config) {
                             "head",
                             config.indexHeads, config.kvHeads));
   config.indexDim =
-      sparseInteger(text, sparse, "sparse_index_dim", "index_head_dim", kHeadDim, kHeadDim);
+      sparseInteger(text, sparse, "sparse_index_dim", "index_head_dim", onlyHeadDim, onlyHeadDim);
   config.blockSize = sparseInteger(text, sparse, "sparse_block_size", "index_block_size", 128, 128);
   config.topkBlocks =
       sparseInteger(text, sparse, "sparse_topk_blocks", "index_topk_blocks", 1, 1 << 16);
@@ -274,7 +274,7 @@ void readAttention(ConfigReader &text, ModelConfig &config, Findings &findings) 
   if (object && !object->is_object())
     text.fail("sparse_attention_config",
               fmt::format("found {}, an object is expected", jsonText(*object)));
-  ConfigReader sparse(object ? *object : kEmptyObject, text.file(),
+  ConfigReader sparse(object ? *object : emptyObject, text.file(),
                       text.name("sparse_attention_config."), findings);
   readSparseLayers(text, sparse, config);
   if (config.anySparse())
@@ -353,7 +353,7 @@ std::string_view encodingName(WeightEncoding encoding) {
 ModelConfig parseModelConfig(std::string_view content, const std::string &file,
                              Findings &findings) {
   json document = parseJson(content, file, {.bytes = 16 << 20, .depth = 16});
-  ConfigReader top(document.is_object() ? document : kEmptyObject, file, "", findings);
+  ConfigReader top(document.is_object() ? document : emptyObject, file, "", findings);
   if (!document.is_object())
     top.fail("", fmt::format("an object is expected, found {}", jsonKind(document)));
   ModelConfig config;

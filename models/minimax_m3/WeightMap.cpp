@@ -16,8 +16,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-constexpr int64_t kMxfp8Group = 32;
-constexpr int64_t kNvfp4Group = 16;
+constexpr int64_t mxfp8Group = 32;
+constexpr int64_t nvfp4Group = 16;
 
 /// "a, b, …": the first names of a long list.
 std::string listText(const std::vector<std::string> &names) {
@@ -196,9 +196,9 @@ WeightEncoding Mapper::stored(const std::string &name) const {
 
 void Mapper::checkColumns(const std::string &symbol, WeightEncoding encoding,
                           int64_t columns) const {
-  int64_t group = encoding == WeightEncoding::Mxfp8 ? kMxfp8Group
+  int64_t group = encoding == WeightEncoding::Mxfp8 ? mxfp8Group
                   : encoding == WeightEncoding::Nvfp4 || encoding == WeightEncoding::Nvfp4Packed
-                      ? kNvfp4Group
+                      ? nvfp4Group
                       : 1;
   if (columns % group != 0)
     throw Error(fmt::format("weight {} cannot be in {}", symbol, encodingName(encoding)), symbol,
@@ -215,14 +215,14 @@ void Mapper::mxfp8Parts(Weight &weight, const std::string &name) {
   part(weight, WeightPart::Role::Values, name + ".weight", "F8_E4M3", {rows, columns});
   part(weight, WeightPart::Role::BlockScale,
        name + (community ? ".weight_scale" : ".weight_scale_inv"), "U8",
-       {rows, columns / kMxfp8Group});
+       {rows, columns / mxfp8Group});
 }
 
 void Mapper::modeloptParts(Weight &weight, const std::string &name) {
   int64_t rows = weight.shape[0], columns = weight.shape[1];
   part(weight, WeightPart::Role::Values, name + ".weight", "U8", {rows, columns / 2});
   part(weight, WeightPart::Role::BlockScale, name + ".weight_scale", "F8_E4M3",
-       {rows, columns / kNvfp4Group});
+       {rows, columns / nvfp4Group});
   scalar(weight, WeightPart::Role::GlobalScale, name + ".weight_scale_2", true);
   scalar(weight, WeightPart::Role::InputScale, name + ".input_scale", false);
 }
@@ -231,7 +231,7 @@ void Mapper::packedParts(Weight &weight, const std::string &name) {
   int64_t rows = weight.shape[0], columns = weight.shape[1];
   part(weight, WeightPart::Role::Values, name + ".weight_packed", "U8", {rows, columns / 2});
   part(weight, WeightPart::Role::BlockScale, name + ".weight_scale", "F8_E4M3",
-       {rows, columns / kNvfp4Group});
+       {rows, columns / nvfp4Group});
   scalar(weight, WeightPart::Role::GlobalScale, name + ".weight_global_scale", true);
   scalar(weight, WeightPart::Role::InputScale, name + ".input_global_scale", false);
 }

@@ -162,7 +162,7 @@ void checkAllValues(const Checkpoint &checkpoint, const CheckProgress &progress)
       readAndCheck(shard.file.file(), tensor, shard.file.header().dataBegin, buffer,
                    [&](uint64_t bytes) {
                      done += bytes;
-                     progress(done, total);
+                     progress(done, total, shard.name);
                    });
 }
 

@@ -30,8 +30,8 @@ std::optional<uint64_t> findBadValue(ValueRule rule, Dtype dtype, std::span<cons
 void checkValues(const std::string &file, const TensorEntry &tensor,
                  std::span<const std::byte> bytes, uint64_t firstElement = 0);
 
-/// Called with bytes done and bytes in all; at least every 8 MiB.
-using CheckProgress = std::function<void(uint64_t done, uint64_t total)>;
+/// Called with bytes done, bytes in all and the name of the shard; at least every 4 MiB.
+using CheckProgress = std::function<void(uint64_t done, uint64_t total, const std::string &shard)>;
 
 /// Reads every tensor of the shards whole, in file order and without mapping (memory stays flat),
 /// and checks its values. Tensors that the index does not name are read as well.

@@ -6,6 +6,7 @@
 #include "tools/m3c/Commands.h"
 
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -103,11 +104,11 @@ int runCheck(const CheckOptions &options) {
   for (const std::string &warning : model.findings.warnings)
     log::warning("{}", warning);
   if (model.checkpoint->hasTensors()) {
-    uint64_t stage = 0;
-    checkAllValues(*model.checkpoint, [&](uint64_t done, uint64_t total) {
-      if (stage++ == 0)
+    bool begun = false;
+    checkAllValues(*model.checkpoint, [&](uint64_t done, uint64_t total, const std::string &shard) {
+      if (!std::exchange(begun, true))
         progress.stage("reading values", total);
-      progress.update(done);
+      progress.update(done, shard);
     });
     progress.finish();
   }

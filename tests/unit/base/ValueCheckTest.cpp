@@ -106,17 +106,19 @@ TEST(ValueCheck, ReadsAWholeCheckpointAndNamesTheElement) {
   writer.add("b.weight", Dtype::F8E4M3, {5, 1 << 20}, std::span<const uint8_t>(codes));
   writer.write(folder.path("model.safetensors"));
   Checkpoint checkpoint = Checkpoint::open(folder.path());
-  expectError([&] { checkAllValues(checkpoint, [](uint64_t, uint64_t) {}); },
+  expectError([&] { checkAllValues(checkpoint, [](uint64_t, uint64_t, const std::string &) {}); },
               {"model.safetensors", "tensor b.weight", "element 4194381", "0xff", "finite"});
 }
 
 TEST(ValueCheck, ProgressReachesTheTotal) {
   uint64_t done = 0, total = 0;
-  checkAllValues(Checkpoint::open(M3C_TEST_DATA "/m3-tiny-nvfp4"), [&](uint64_t d, uint64_t t) {
-    EXPECT_GE(d, done);
-    done = d;
-    total = t;
-  });
+  checkAllValues(Checkpoint::open(M3C_TEST_DATA "/m3-tiny-nvfp4"),
+                 [&](uint64_t d, uint64_t t, const std::string &shard) {
+                   EXPECT_TRUE(shard.ends_with(".safetensors"));
+                   EXPECT_GE(d, done);
+                   done = d;
+                   total = t;
+                 });
   EXPECT_EQ(done, total);
   EXPECT_GT(total, 1'000'000u);
 }
