@@ -262,9 +262,14 @@ LogicalResult Printer::arithmetic(Operation *op) {
         return success();
       })
       .Case([&](ReduceOp op) {
+        bool lanes = op.getResult().getType().getCols() > 1;
         define(op, "t",
-               formatv("reduce{0}({1})", op.getKind() == ReduceKind::Add ? "Add" : "Max",
-                       name(op.getInput())));
+               formatv("reduce{0}{1}({2})", op.getKind() == ReduceKind::Add ? "Add" : "Max",
+                       lanes ? "Lanes" : "", name(op.getInput())));
+        return success();
+      })
+      .Case([&](IotaOp op) {
+        define(op, "t", formatv("iota<{0}>()", op.getResult().getType().getCols()));
         return success();
       })
       .Case([&](ExtractOp op) {

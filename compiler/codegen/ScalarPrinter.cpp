@@ -149,6 +149,10 @@ LogicalResult printScalar(Operation *op, ArrayRef<std::string> operands, std::st
         text = formatv("convert<{0}>({1})", target, operands[0]);
         return success();
       })
+      .Case([&](arith::BitcastOp op) {
+        text = formatv("{0}({1})", op.getType().isF32() ? "floatOfBits" : "bitsOfFloat", operands[0]);
+        return success(op.getType().isF32() || op.getType().isInteger(32));
+      })
       .Case([&](tile::RoundOp op) {
         text = formatv("round_{0}({1})", tile::stringifyFormat(op.getFormat()), operands[0]);
         return success(op.getFormat() == tile::Format::BF16 ||

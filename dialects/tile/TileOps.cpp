@@ -254,8 +254,17 @@ LogicalResult MapOp::verify() {
 
 LogicalResult ReduceOp::verify() {
   TileType in = getInput().getType(), out = getResult().getType();
-  if (out.getRows() != in.getRows() || out.getCols() != 1 || out.getElement() != in.getElement())
-    return emitOpError("T-E5: ") << in << " reduces to one column of the same rows, found " << out;
+  bool column = out.getRows() == in.getRows() && out.getCols() == 1;
+  bool row = out.getRows() == 1 && out.getCols() == in.getRows();
+  if (!(column || row) || out.getElement() != in.getElement())
+    return emitOpError("T-E5: ") << in << " reduces to one element per row, found " << out;
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  TileType out = getResult().getType();
+  if (out.getRows() != 1 || !out.getElement().isInteger(32))
+    return emitOpError("T-E10: one row of i32 expected, found ") << out;
   return success();
 }
 

@@ -221,6 +221,14 @@ def Tile_FillOp : Tile_Op<"fill", [Pure]> {
   let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
 }
 
+def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
+  let summary = "0, 1, 2, … along the columns";
+  let description = [{ One row of i32: what a scalar region compares to know its column. }];
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_YieldOp : Tile_Op<"yield", [Terminator, Pure, ReturnLike, HasParent<"MapOp">]> {
   let summary = "the value of a scalar region";
   let arguments = (ins Tile_Scalar:$value);
@@ -246,7 +254,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let summary = "sum or maximum along the columns";
   let description = [{
     The order is fixed by the shapes alone: first the vectors of a row in order, lane by lane, then the
-    lanes as a binary tree (lane i with lane i + n/2).
+    lanes as a binary tree (lane i with lane i + n/2). The result is a column with one element per row,
+    or the same numbers as a row, ready to be lanes of further arithmetic.
   }];
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_TileType:$input);
   let results = (outs Tile_TileType:$result);

@@ -57,6 +57,14 @@ Value KernelBuilder::less(Value x, Value y) {
 Value KernelBuilder::equal(Value x, Value y) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y);
 }
+Value KernelBuilder::atLeast(Value x, Value y) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, x, y);
+}
+Value KernelBuilder::both(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
+Value KernelBuilder::either(Value x, Value y) { return arith::OrIOp::create(b, x, y); }
+Value KernelBuilder::toI32(Value index) {
+  return arith::IndexCastOp::create(b, b.getI32Type(), index);
+}
 
 Value KernelBuilder::addf(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
 Value KernelBuilder::subf(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
@@ -72,6 +80,7 @@ Value KernelBuilder::selectf(Value condition, Value x, Value y) {
 Value KernelBuilder::lessf(Value x, Value y) {
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y);
 }
+Value KernelBuilder::isNan(Value x) { return math::IsNaNOp::create(b, x); }
 Value KernelBuilder::round(Value x, tile::Format format) {
   return tile::RoundOp::create(b, b.getF32Type(), x, format);
 }
@@ -195,7 +204,12 @@ Value KernelBuilder::fill(Value value, int64_t rows, int64_t cols) {
 
 Value KernelBuilder::map(ValueRange inputs, int64_t rows, int64_t cols,
                          function_ref<Value(ValueRange)> body) {
-  auto map = tile::MapOp::create(b, tile(rows, cols), inputs);
+  return map(inputs, tile(rows, cols), body);
+}
+
+Value KernelBuilder::map(ValueRange inputs, tile::TileType type,
+                         function_ref<Value(ValueRange)> body) {
+  auto map = tile::MapOp::create(b, type, inputs);
   Block &block = map.getBody().emplaceBlock();
   for (Value input : inputs)
     block.addArgument(cast<tile::TileType>(input.getType()).getElement(), b.getLoc());
@@ -205,6 +219,12 @@ Value KernelBuilder::map(ValueRange inputs, int64_t rows, int64_t cols,
   return map;
 }
 
+Value KernelBuilder::iota(int64_t cols) { return tile::IotaOp::create(b, tile(1, cols, i32Type())); }
+Value KernelBuilder::sumLanes(Value input) {
+  auto type = cast<tile::TileType>(input.getType());
+  return tile::ReduceOp::create(b, tile(1, type.getRows(), type.getElement()),
+                                tile::ReduceKind::Add, input);
+}
 Value KernelBuilder::reduce(tile::ReduceKind kind, Value input) {
   auto type = cast<tile::TileType>(input.getType());
   return tile::ReduceOp::create(b, tile(type.getRows(), 1, type.getElement()), kind, input);

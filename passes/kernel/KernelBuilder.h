@@ -50,6 +50,12 @@ public:
   Value max(Value a, Value b);
   Value less(Value a, Value b);
   Value equal(Value a, Value b);
+  Value atLeast(Value a, Value b);
+  /// Conditions, in scalar regions too.
+  Value both(Value a, Value b);
+  Value either(Value a, Value b);
+  /// An index as i32, for scalar regions.
+  Value toI32(Value index);
   /// ⌈a / b⌉ for non-negative a.
   Value ceilDiv(Value a, int64_t b) { return div(add(a, b - 1), b); }
 
@@ -91,7 +97,12 @@ public:
   /// The region receives one scalar per operand and returns the scalar result.
   Value map(mlir::ValueRange inputs, int64_t rows, int64_t cols,
             llvm::function_ref<Value(mlir::ValueRange)> body);
+  Value map(mlir::ValueRange inputs, tile::TileType type,
+            llvm::function_ref<Value(mlir::ValueRange)> body);
+  Value iota(int64_t cols);
   Value reduce(tile::ReduceKind kind, Value input);
+  /// Sums of the rows as lanes of one row.
+  Value sumLanes(Value input);
   Value extract(Value tile, int64_t row, int64_t col);
   Value slice(Value tile, int64_t row, int64_t col, int64_t rows, int64_t cols);
   Value reshape(Value tile, int64_t rows, int64_t cols);
@@ -109,6 +120,7 @@ public:
   Value sqrtf(Value a);
   Value selectf(Value condition, Value a, Value b);
   Value lessf(Value a, Value b);
+  Value isNan(Value a);
   Value round(Value a, tile::Format format);
 
 private:

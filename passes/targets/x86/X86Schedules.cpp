@@ -23,6 +23,39 @@ Schedule product(const Schedule &problem, const Chip &chip) {
           {"row_block", 192}, {"k_chunk", 256}};
 }
 
+/// Rows that share a dequantised page: one while rows are few, so that work is spread; else as many
+/// as keep scores and sums of a work item within the second-level cache.
+int64_t sharingRows(int64_t rows, int64_t heads) {
+  return rows < 16 ? 1 : std::clamp<int64_t>(64 / heads, 1, 16);
+}
+
+/// Products of queries and keys: `keys` × `heads` accumulators of one vector, plus a vector for each
+/// key and each head of the step, must fit the registers. A stage of 32 keys of 128 dims is half of
+/// a first-level cache.
+Schedule indexScore(const Schedule &problem, const Chip &chip) {
+  bool wide = chip.lanes == 16;
+  return {{"rows", sharingRows(problem.at("rows"), problem.at("heads"))},
+          {"blocks_per_item", 4},
+          {"chunk", 32},
+          {"keys", wide ? 8 : 4},
+          {"heads", 2},
+          {"lanes", chip.lanes}};
+}
+
+/// As above; values: `value_heads` × `value_dims` accumulators.
+Schedule attention(const Schedule &problem, const Chip &chip) {
+  bool wide = chip.lanes == 16;
+  int64_t group = problem.at("group");
+  int64_t valueHeads = group % 4 == 0 ? 4 : group % 2 == 0 ? 2 : 1;
+  return {{"rows", sharingRows(problem.at("rows"), group)},
+          {"chunk", 32},
+          {"keys", wide ? 8 : 4},
+          {"heads", 2},
+          {"lanes", chip.lanes},
+          {"value_heads", valueHeads},
+          {"value_dims", (wide ? 256 : 64) / valueHeads}};
+}
+
 } // namespace
 
 Schedule x86Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
@@ -30,9 +63,9 @@ Schedule x86Schedule(llvm::StringRef family, const Schedule &problem, const Chip
       family == "experts_up" || family == "experts_down")
     return product(problem, chip);
   if (family == "index_score")
-    return {{"keys", chip.lanes == 16 ? 4 : 2}, {"blocks_per_item", 4}};
+    return indexScore(problem, chip);
   if (family == "attention")
-    return {{"keys", chip.lanes == 16 ? 4 : 2}};
+    return attention(problem, chip);
   return {};
 }
 

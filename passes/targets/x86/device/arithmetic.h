@@ -10,6 +10,12 @@ template <class T, int R, int C> M3_INLINE Tile<T, R, C> fill(T value) {
   return t;
 }
 
+template <int C> M3_INLINE Tile<i32, 1, C> iota() {
+  Tile<i32, 1, C> t;
+  M3_UNROLL for (int i = 0; i < C; ++i) setElement(t, i, i);
+  return t;
+}
+
 /// Vector c of row r, single rows and columns repeated.
 template <int W, class T, int R, int C>
 M3_INLINE Vec<T, W> broadcastAt(const Tile<T, R, C> &t, int r, int c) {
@@ -52,6 +58,58 @@ template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceAdd(const Tile<T,
       out.v[r][0] = sum;
     else
       out.v[r][0] = foldAdd<T, Tile<T, R, C>::W>(sum);
+  }
+  return out;
+}
+
+/// Halves of two vectors, each of `pieces` sums in progress, added: fragment by fragment the lower
+/// lanes to the upper ones. The result holds the pieces of a and b, in the order of `pieceOrder`.
+template <int pieces> M3_INLINE Vec<f32, 8> addHalves(Vec<f32, 8> a, Vec<f32, 8> b) {
+  if constexpr (pieces == 1)
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  else if constexpr (pieces == 2)
+    return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+           __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  else
+    return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) +
+           __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+}
+
+/// Eight rows to eight lanes. After the three steps lane 4i + 2j + k holds row i + 2j + 4k.
+M3_INLINE Vec<f32, 8> addRows(const Vec<f32, 8> *v) {
+  Vec<f32, 8> s0 = addHalves<1>(v[0], v[1]), s1 = addHalves<1>(v[2], v[3]);
+  Vec<f32, 8> s2 = addHalves<1>(v[4], v[5]), s3 = addHalves<1>(v[6], v[7]);
+  Vec<f32, 8> sum = addHalves<4>(addHalves<2>(s0, s1), addHalves<2>(s2, s3));
+  return __builtin_shufflevector(sum, sum, 0, 4, 1, 5, 2, 6, 3, 7);
+}
+
+/// One lane per row, the sums of reduceAdd bit for bit. Sixteen lanes are halved once, then eight
+/// rows at a time are added across vectors, which is cheaper than row by row.
+template <int R, int C> M3_INLINE Tile<f32, 1, R> reduceAddLanes(const Tile<f32, R, C> &in) {
+  constexpr int W = Tile<f32, R, C>::W;
+  Tile<f32, 1, R> out;
+  Vec<f32, W> sums[R];
+  M3_UNROLL for (int r = 0; r < R; ++r) {
+    sums[r] = in.v[r][0];
+    M3_UNROLL for (int c = 1; c < in.vectors; ++c) sums[r] += in.v[r][c];
+  }
+  if constexpr (W >= 8 && R % 4 == 0) {
+    Vec<f32, 8> eights[R + 4];
+    M3_UNROLL for (int r = 0; r < R; ++r) {
+      if constexpr (W == 8)
+        eights[r] = sums[r];
+      else
+        eights[r] = sums[r].lo + sums[r].hi;
+    }
+    M3_UNROLL for (int r = 0; r < 4; ++r) eights[R + r] = eights[R - 1];
+    f32 *to = (f32 *)&out;
+    M3_UNROLL for (int r = 0; r < R; r += 8) {
+      Vec<f32, 8> lanes = addRows(eights + r);
+      __builtin_memcpy(to + r, &lanes, sizeof(f32) * (R - r < 8 ? 4 : 8));
+    }
+  } else {
+    M3_UNROLL for (int r = 0; r < R; ++r) setElement(out, r, foldAdd<f32, W>(sums[r]));
   }
   return out;
 }

@@ -7,8 +7,8 @@
 template <class A, class B> struct CommonOf {
   using type = A;
 };
-template <class B, int N> struct CommonOf<f32, B __attribute__((ext_vector_type(N)))> {
-  using type = Vec<f32, N>;
+template <class A, class B, int N> struct CommonOf<A, B __attribute__((ext_vector_type(N)))> {
+  using type = Vec<B, N>;
 };
 template <class A, class B> using Common = typename CommonOf<A, B>::type;
 
@@ -16,9 +16,15 @@ template <class A, class B> M3_INLINE auto select(bool condition, A a, B b) {
   using T = Common<A, B>;
   return condition ? (T)a : (T)b;
 }
+template <class V> struct ElementOf {
+  using type = V;
+};
+template <class T, int N> struct ElementOf<T __attribute__((ext_vector_type(N)))> {
+  using type = T;
+};
 template <class A, class B, int N>
 M3_INLINE auto select(i32 __attribute__((ext_vector_type(N))) condition, A a, B b) {
-  using T = Vec<f32, N>;
+  using T = Vec<typename ElementOf<A>::type, N>;
   return condition ? (T)a : (T)b;
 }
 
@@ -45,6 +51,12 @@ template <class V> M3_INLINE V fusedMultiplyAdd(V a, V b, V c) {
   return __builtin_elementwise_fma(a, b, c);
 }
 template <class V> M3_INLINE auto isNan(V x) { return x != x; }
+template <class V> M3_INLINE auto bitsOfFloat(V x) {
+  return bitsAs<Vec<i32, LaneCount<V>::value>>(x);
+}
+template <class V> M3_INLINE auto floatOfBits(V x) {
+  return bitsAs<Vec<f32, LaneCount<V>::value>>(x);
+}
 
 /// e^x in FP32, within 2 units in the last place; below -87.3 the result is 0, above 88.7 infinity.
 /// x = n ln 2 + r with |r| ≤ ln 2 / 2, then the Taylor polynomial of degree 7 in r.

@@ -1,0 +1,174 @@
+#include "passes/kernel/families/CachePages.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+
+//===- Layout ---------------------------------------------------------------------------------===//
+
+CachePages::CachePages(StepLowering &step, m3::CacheType type) : type(type) {
+  planir::CacheOp layout = *step.module.getOps<planir::CacheOp>().begin();
+  pageBytes = layout.getPageBytes();
+  kvOffsets = layout.getKvOffsets();
+  indexOffsets = layout.getIndexOffsets();
+  slotBytes = layout.getSlotBytes();
+  indexSlotBytes = type.getIndexDim() ? kernel::slotBytes(type.getKv(), type.getIndexDim()) : 0;
+}
+
+std::string CachePages::spell() const {
+  return formatv("{0}{1}_{2}", m3::stringifyCacheStorage(type.getKv()),
+                 type.getGrid() == m3::CacheGrid::E4M3 ? "_e4m3" : "", pageBytes);
+}
+
+int64_t dividing(int64_t n, int64_t wanted) {
+  while (n % wanted)
+    wanted /= 2;
+  return wanted;
+}
+
+//===- Rows -----------------------------------------------------------------------------------===//
+
+SmallVector<Type> BatchRows::parameterTypes(MLIRContext *context) {
+  Type i32 = IntegerType::get(context, 32);
+  Type list = tile::ViewType::get(context, {ShapedType::kDynamic}, i32, tile::Space::Global);
+  return {tile::ViewType::get(context, {4}, i32, tile::Space::Global), list, list, list};
+}
+
+SmallVector<LaunchArgument> BatchRows::arguments(StepLowering &step) {
+  SmallVector<LaunchArgument> arguments;
+  for (planir::BatchArray array : {planir::BatchArray::Counts, planir::BatchArray::Positions,
+                                   planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
+    arguments.push_back({step.batch(array), planir::Access::Read});
+  return arguments;
+}
+
+BatchRows::BatchRows(KernelBuilder &kb)
+    : kb(kb), counts(kb.parameter(0)), positions(kb.parameter(1)), sequences(kb.parameter(2)),
+      table(kb.parameter(3)), rows(kb.loadIndex(counts, {kb.index(0)})),
+      tableLength(kb.loadIndex(counts, {kb.index(3)})) {}
+
+Value BatchRows::position(Value row) { return kb.loadIndex(positions, {row}); }
+
+Value BatchRows::lastPosition(Value first, Value last) {
+  return kb.forLoop(first, last, 1, kb.index(0), [&](Value row, ValueRange carried) {
+    return Values{kb.max(carried[0], position(row))};
+  })[0];
+}
+
+Value BatchRows::page(Value row, Value block) {
+  Value sequence = kb.loadIndex(sequences, {row});
+  return kb.loadIndex(table, {kb.add(kb.mul(sequence, tableLength), block)});
+}
+
+void BatchRows::eachRun(Value begin, Value end, int64_t tileRows,
+                        function_ref<void(Value, Value)> body) {
+  if (tileRows == 1) {
+    kb.when(kb.less(begin, end), [&] { body(begin, end); });
+    return;
+  }
+  kb.forLoop(begin, end, 1, [&](Value row) {
+    Value sequence = kb.loadIndex(sequences, {row});
+    Value before = kb.loadIndex(sequences, {kb.max(kb.add(row, -1), begin)});
+    Value same = kb.both(kb.less(begin, row), kb.equal(sequence, before));
+    kb.when(
+        same, [] {},
+        [&] {
+          Value last = kb.forLoop(kb.add(row, 1), end, 1, kb.add(row, 1),
+                                  [&](Value next, ValueRange carried) {
+                                    Value extends =
+                                        kb.both(kb.equal(carried[0], next),
+                                                kb.equal(kb.loadIndex(sequences, {next}), sequence));
+                                    return Values{kb.selectf(extends, kb.add(next, 1), carried[0])};
+                                  })[0];
+          body(row, last);
+        });
+  });
+}
+
+Value visibleKeys(KernelBuilder &kb, Value position, Value block) {
+  Value past = kb.sub(kb.add(position, 1), kb.mul(block, m3::blockTokens));
+  return kb.max(kb.min(past, kb.index(m3::blockTokens)), kb.index(0));
+}
+
+//===- Slots ----------------------------------------------------------------------------------===//
+
+/// Plain elements, 16 at a time.
+static void emitDecode(KernelBuilder &kb, tile::Format format, Type code, int64_t dims, Value pool,
+                       Value offset, Value first, int64_t tokens, Value stage) {
+  Value codes = kb.reinterpret(pool, offset, kb.view({m3::blockTokens, dims}, code));
+  kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value token) {
+    for (int64_t d = 0; d < dims; d += 16) {
+      Value group = kb.load(codes, {kb.add(first, token), kb.index(d)}, {1, 16}, 1, 16);
+      Value values =
+          tile::DecodeOp::create(kb.builder(), kb.tile(1, 16), group, format, StringAttr());
+      kb.store(values, stage, {token, kb.index(d)}, {1, 16});
+    }
+  });
+}
+
+static void emitDequantiseGroups(KernelBuilder &kb, bool grid, Slot slot, int64_t dims, Value pool,
+                                 Value offset, Value first, int64_t tokens, Value stage) {
+  int64_t groups = dims / 16;
+  Value codes = kb.reinterpret(pool, offset, kb.view({m3::blockTokens, dims / 2}, kb.byteType()));
+  Value scales = kb.reinterpret(pool, kb.add(offset, m3::blockTokens * dims / 2),
+                                kb.view({m3::blockTokens * groups}, kb.byteType()));
+  kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value i) {
+    Value token = kb.add(first, i);
+    Value scaleBase =
+        slot == Slot::Keys
+            ? kb.mul(token, groups)
+            : kb.add(kb.mul(kb.div(token, 4), 4 * groups), kb.rem(token, 4));
+    for (int64_t g = 0; g < groups; ++g) {
+      Value group = kb.load(codes, {token, kb.index(8 * g)}, {1, 8}, 1, 8);
+      Value at = kb.add(scaleBase, slot == Slot::Keys ? g : 4 * g);
+      Value scale = kb.loadScalar(scales, {at});
+      Value values = tile::DequantGroupOp::create(kb.builder(), kb.tile(1, 16), group, scale, grid,
+                                                  StringAttr());
+      kb.store(values, stage, {i, kb.index(16 * g)}, {1, 16});
+    }
+  });
+}
+
+void emitDequantise(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims, Value pool,
+                    Value offset, Value first, int64_t tokens, Value stage) {
+  auto decode = [&](tile::Format format, Type code) {
+    emitDecode(kb, format, code, dims, pool, offset, first, tokens, stage);
+  };
+  switch (cache.type.getKv()) {
+  case m3::CacheStorage::F32:
+    return decode(tile::Format::F32, kb.f32Type());
+  case m3::CacheStorage::BF16:
+    return decode(tile::Format::BF16, kb.builder().getI16Type());
+  case m3::CacheStorage::FP8:
+    return decode(tile::Format::E4M3, kb.byteType());
+  case m3::CacheStorage::NVFP4:
+    return emitDequantiseGroups(kb, cache.type.getGrid() == m3::CacheGrid::E4M3, slot, dims, pool,
+                                offset, first, tokens, stage);
+  }
+}
+
+//===- Products -------------------------------------------------------------------------------===//
+
+Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value row,
+                Value head, int64_t heads, int64_t dims, int64_t lanes) {
+  Values start(heads, kb.fill(0.0, keys, lanes));
+  Values sums =
+      kb.forLoop(kb.index(0), kb.index(dims), lanes, start, [&](Value d, ValueRange carried) {
+        Value k = kb.load(stage, {key, d}, {keys, lanes}, keys, lanes);
+        Values next;
+        for (int64_t h = 0; h < heads; ++h) {
+          Value q = kb.load(query, {row, kb.add(head, h), d}, {1, 1, lanes}, 1, lanes);
+          next.push_back(kb.fma(k, q, carried[h]));
+        }
+        return next;
+      });
+  Values dots;
+  for (Value sum : sums)
+    dots.push_back(kb.sumLanes(sum));
+  return dots;
+}
+
+} // namespace m3c::kernel

@@ -1,0 +1,64 @@
+// Pages of the cache as kernels read them: addresses, and slots dequantised into FP32 on-chip
+// buffers. Shared by the index score and attention.
+#pragma once
+
+#include "passes/kernel/StepLowering.h"
+
+namespace m3c::kernel {
+
+/// The cache of a step, its page layout included (plan.cache).
+struct CachePages {
+  m3::CacheType type;
+  int64_t pageBytes, slotBytes, indexSlotBytes;
+  llvm::ArrayRef<int64_t> kvOffsets, indexOffsets; ///< per layer, bytes in the page
+
+  /// Reads the layout that m3-to-tile gave the module.
+  CachePages(StepLowering &step, m3::CacheType type);
+  /// For kernel names: storage, grid and page size.
+  std::string spell() const;
+};
+
+/// What a slot holds: index keys and keys keep their NVFP4 scales token by token, values in quads
+/// of tokens (docs/plan-format.md).
+enum class Slot { Keys, Values };
+
+/// The arrays that describe the rows, as kernel parameters 0 … 3: counts, positions, sequences,
+/// page table. Indices and values are `index`.
+struct BatchRows {
+  explicit BatchRows(KernelBuilder &kb);
+  static llvm::SmallVector<Type> parameterTypes(mlir::MLIRContext *context);
+  static llvm::SmallVector<LaunchArgument> arguments(StepLowering &step);
+
+  Value position(Value row);
+  /// The largest position of rows first … last−1.
+  Value lastPosition(Value first, Value last);
+  /// Physical page of a logical block of a row's sequence.
+  Value page(Value row, Value block);
+  /// Calls `body(first, last)` for every run of rows of one sequence in `begin` … `end`−1; a tile of
+  /// at most one row is a run.
+  void eachRun(Value begin, Value end, int64_t tileRows, llvm::function_ref<void(Value, Value)> body);
+
+  KernelBuilder &kb;
+  Value counts, positions, sequences, table;
+  Value rows;        ///< of the batch
+  Value tableLength; ///< blocks of a page-table row
+};
+
+/// Keys of `block` that a row at `position` may see: 0 … 128.
+Value visibleKeys(KernelBuilder &kb, Value position, Value block);
+
+/// Writes tokens `first` … `first`+`tokens`−1 of the slot at byte `offset` of `pool` to `stage`, a
+/// view [tokens, dims] of f32. `tokens` is a multiple of 4.
+void emitDequantise(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims, Value pool,
+                    Value offset, Value first, int64_t tokens, Value stage);
+
+/// Dot products of `keys` rows of `stage` from `key` on with `heads` rows of `query` at `indices`
+/// (its last two dimensions are heads and `dims`): for each head a tile [1, keys]. One accumulator
+/// vector of `lanes` per key and head over ascending dims, then the lanes as a tree.
+Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value row,
+                Value head, int64_t heads, int64_t dims, int64_t lanes);
+
+/// The largest of `wanted`, `wanted`/2, … 1 that divides `n`; `wanted` is a power of two.
+int64_t dividing(int64_t n, int64_t wanted);
+
+} // namespace m3c::kernel

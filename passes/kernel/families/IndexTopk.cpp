@@ -1,0 +1,340 @@
+// Family "index_topk": block scores of the index queries, then the k best blocks of each row.
+#include "passes/kernel/Families.h"
+#include "passes/kernel/Product.h"
+#include "passes/kernel/families/CachePages.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+namespace {
+
+constexpr float lowest = -std::numeric_limits<float>::infinity();
+
+/// Sizes of one index_topk.
+struct IndexShape {
+  int64_t heads, dims, k, init, local;
+};
+
+//===- Scores ---------------------------------------------------------------------------------===//
+
+/// Parameters: batch rows, index queries [rows, heads, dims], pool (at the layer's index slot),
+/// scores [rows · heads · page-table row length]. Work item: a tile of rows × a chunk of blocks.
+class ScoreKernel {
+public:
+  ScoreKernel(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
+              const Schedule &schedule)
+      : kb(kb), cache(cache), shape(shape), tileRows(schedule.at("rows")),
+        keys(schedule.at("keys")), heads(dividing(shape.heads, schedule.at("heads"))),
+        chunk(schedule.at("chunk")), lanes(schedule.at("lanes")),
+        blocksPerItem(schedule.at("blocks_per_item")), batch(kb), query(kb.parameter(4)),
+        pool(kb.parameter(5)), scores(kb.parameter(6)) {}
+
+  void emit() {
+    best = kb.alloc({tileRows * shape.heads, keys}, kb.f32Type());
+    ring = kb.ring(1, {chunk, shape.dims}, kb.f32Type());
+    Value begin = kb.mul(kb.blockId(tile::Axis::X), tileRows);
+    Value end = kb.min(kb.add(begin, tileRows), batch.rows);
+    Value firstBlock = kb.mul(kb.blockId(tile::Axis::Y), blocksPerItem);
+    batch.eachRun(begin, end, tileRows, [&](Value first, Value last) {
+      Value position = batch.lastPosition(first, last);
+      Value blocks = kb.add(kb.div(position, m3::blockTokens), 1);
+      Value lastBlock = kb.min(kb.add(firstBlock, blocksPerItem), blocks);
+      kb.forLoop(firstBlock, lastBlock, 1,
+                 [&](Value block) { scoreBlock(first, last, position, block); });
+    });
+  }
+
+private:
+  void scoreBlock(Value first, Value last, Value position, Value block) {
+    Value offset = kb.mul(batch.page(first, block), cache.pageBytes);
+    eachRowHead(first, last, [&](Value, Value, Value slot) {
+      kb.store(kb.fill(lowest, 1, keys), best, {slot, kb.index(0)}, {1, keys});
+    });
+    kb.pipeline(kb.index(0), visibleKeys(kb, position, block), chunk, [&](Value token) {
+      kb.role("dequantise", [&] {
+        Value stage = kb.acquire(ring);
+        emitDequantise(kb, cache, Slot::Keys, shape.dims, pool, offset, token, chunk, stage);
+        kb.commit(ring);
+      });
+      kb.role("score", [&] {
+        Value stage = kb.wait(ring);
+        scoreKeys(first, last, block, token, stage);
+        kb.release(ring);
+      });
+    });
+    eachRowHead(first, last, [&](Value row, Value head, Value slot) {
+      Value own = kb.div(batch.position(row), m3::blockTokens);
+      kb.when(kb.atLeast(own, block), [&] {
+        Value at = kb.add(kb.mul(kb.add(kb.mul(row, shape.heads), head), batch.tableLength), block);
+        kb.storeScalar(largest(slot), scores, {at});
+      });
+    });
+  }
+
+  void eachRowHead(Value first, Value last, function_ref<void(Value, Value, Value)> body) {
+    kb.forLoop(first, last, 1, [&](Value row) {
+      kb.forLoop(kb.index(0), kb.index(shape.heads), 1,
+                 [&](Value head) { body(row, head, slotOf(first, row, head)); });
+    });
+  }
+  Value slotOf(Value first, Value row, Value head) {
+    return kb.add(kb.mul(kb.sub(row, first), shape.heads), head);
+  }
+
+  /// The running maximum of every row and head over a stage of keys from `token` on.
+  void scoreKeys(Value first, Value last, Value block, Value token, Value stage) {
+    Value column = kb.iota(keys);
+    kb.forLoop(first, last, 1, [&](Value row) {
+      Value visible = kb.sub(visibleKeys(kb, batch.position(row), block), token);
+      Value limit = kb.min(visible, kb.index(chunk));
+      kb.forLoop(kb.index(0), kb.index(shape.heads), heads, [&](Value head) {
+        Values running;
+        for (int64_t h = 0; h < heads; ++h)
+          running.push_back(kb.load(best, {slotOf(first, row, kb.add(head, h)), kb.index(0)},
+                                    {1, keys}, 1, keys));
+        running = kb.forLoop(kb.index(0), limit, keys, running, [&](Value key, ValueRange carried) {
+          Values dots =
+              emitDots(kb, stage, key, keys, query, row, head, heads, shape.dims, lanes);
+          Value seen = kb.toI32(kb.sub(limit, key));
+          Values next;
+          for (auto [dot, before] : llvm::zip(dots, carried))
+            next.push_back(kb.map({dot, before, column}, 1, keys, [&](ValueRange args) {
+              // Larger, or not a number: NaN stays, as no comparison with it holds.
+              Value wins = kb.either(kb.lessf(args[1], args[0]), kb.isNan(args[0]));
+              return kb.selectf(kb.both(kb.less(args[2], seen), wins), args[0], args[1]);
+            }));
+          return next;
+        });
+        for (int64_t h = 0; h < heads; ++h)
+          kb.store(running[h], best, {slotOf(first, row, kb.add(head, h)), kb.index(0)}, {1, keys});
+      });
+    });
+  }
+
+  /// Of the lanes of one row and head; NaN if any lane is.
+  Value largest(Value slot) {
+    Value lanes = kb.load(best, {slot, kb.index(0)}, {1, keys}, 1, keys);
+    Value nans = kb.map(lanes, 1, keys, [&](ValueRange args) {
+      return kb.selectf(kb.isNan(args[0]), kb.f32(1.0), kb.f32(0.0));
+    });
+    Value anyNan = kb.extract(kb.reduce(tile::ReduceKind::Max, nans), 0, 0);
+    Value value = kb.extract(kb.reduce(tile::ReduceKind::Max, lanes), 0, 0);
+    return kb.selectf(kb.lessf(kb.f32(0.0), anyNan), kb.f32(std::nanf("")), value);
+  }
+
+  KernelBuilder &kb;
+  const CachePages &cache;
+  const IndexShape &shape;
+  const int64_t tileRows, keys, heads, chunk, lanes, blocksPerItem;
+  BatchRows batch;
+  Value query, pool, scores, best, ring;
+};
+
+//===- Selection ------------------------------------------------------------------------------===//
+
+/// Parameters: batch rows, scores, selection [rows, heads, k]. Work item: one row and head.
+///
+/// Scores become integers of the same order (NaN below all). One pass over the blocks keeps the k
+/// largest in a sorted list; a block is looked at again only if its integer exceeds the k-th. A
+/// second pass writes the ids above the k-th, and of those equal to it the first ones.
+class SelectKernel {
+public:
+  SelectKernel(KernelBuilder &kb, const IndexShape &shape)
+      : kb(kb), shape(shape), padded((shape.k + lanes - 1) / lanes * lanes), batch(kb),
+        scores(kb.parameter(4)), selection(kb.parameter(5)) {}
+
+  void emit() {
+    row = kb.blockId(tile::Axis::X);
+    head = kb.blockId(tile::Axis::Y);
+    kb.when(kb.less(row, batch.rows), [&] {
+      // list[0] is above everything, list[1 … k] the largest so far, descending.
+      list = kb.alloc({padded + lanes}, kb.i32Type());
+      group = kb.alloc({lanes}, kb.i32Type());
+      base = kb.mul(kb.add(kb.mul(row, shape.heads), head), batch.tableLength);
+      blocks = kb.add(kb.div(batch.position(row), m3::blockTokens), 1);
+      Value threshold = findThreshold();
+      writeIds(threshold);
+    });
+  }
+
+private:
+  static constexpr int64_t lanes = 16;
+  static constexpr int64_t none = INT32_MIN, notANumber = INT32_MIN + 1, forced = INT32_MAX;
+
+  Value constant(int64_t value) { return kb.i32(value); }
+
+  /// Integers of blocks first … first+15, `none` past the row's own block.
+  Value keysOf(Value first) {
+    Value values = kb.load(scores, {kb.add(base, first)}, {lanes}, 1, lanes);
+    Value count = kb.toI32(kb.sub(blocks, first)), start = kb.toI32(first);
+    return kb.map({values, kb.iota(lanes)}, kb.tile(1, lanes, kb.i32Type()), [&](ValueRange args) {
+      auto &b = kb.builder();
+      // Adding zero makes −0 and 0 equal.
+      Value bits = arith::BitcastOp::create(b, kb.i32Type(), kb.addf(args[0], kb.f32(0.0)));
+      Value flip = arith::AndIOp::create(b, arith::ShRSIOp::create(b, bits, constant(31)),
+                                         constant(INT32_MAX));
+      Value key = kb.selectf(kb.isNan(args[0]), constant(notANumber),
+                             arith::XOrIOp::create(b, bits, flip));
+      Value newest = kb.atLeast(args[1], kb.sub(count, constant(shape.local)));
+      Value initial = kb.less(args[1], kb.sub(constant(shape.init), start));
+      key = kb.selectf(kb.either(newest, initial), constant(forced), key);
+      return kb.selectf(kb.less(args[1], count), key, constant(none));
+    });
+  }
+
+  /// The k-th largest integer, `none` if there are fewer blocks.
+  Value findThreshold() {
+    kb.storeScalar(constant(forced), list, {kb.index(0)});
+    for (int64_t i = 0; i < padded; i += lanes)
+      kb.store(kb.fill(constant(none), 1, lanes), list, {kb.index(i + 1)}, {lanes});
+    return kb.forLoop(kb.index(0), blocks, lanes, constant(none),
+                      [&](Value first, ValueRange carried) {
+                        Value keys = keysOf(first);
+                        Value top = kb.extract(kb.reduce(tile::ReduceKind::Max, keys), 0, 0);
+                        return kb.choose(
+                            kb.less(carried[0], top), [&] { return insert(keys, carried[0]); },
+                            [&] { return Values{carried[0]}; });
+                      })[0];
+  }
+
+  /// Inserts the integers of a group that exceed the k-th; the new k-th.
+  Values insert(Value keys, Value threshold) {
+    kb.store(keys, group, {kb.index(0)}, {lanes});
+    return kb.forLoop(
+        kb.index(0), kb.index(lanes), 1, threshold, [&](Value i, ValueRange carried) {
+          Value key = kb.loadScalar(group, {i});
+          return kb.choose(
+              kb.less(carried[0], key),
+              [&] {
+                insertOne(key);
+                return Values{kb.loadScalar(list, {kb.index(shape.k)})};
+              },
+              [&] { return Values{carried[0]}; });
+        });
+  }
+
+  /// list[i] = max(list[i], min(list[i−1], key)), the last elements first.
+  void insertOne(Value key) {
+    for (int64_t i = padded - lanes; i >= 0; i -= lanes) {
+      Value here = kb.load(list, {kb.index(i + 1)}, {lanes}, 1, lanes);
+      Value before = kb.load(list, {kb.index(i)}, {lanes}, 1, lanes);
+      Value moved =
+          kb.map({here, before}, kb.tile(1, lanes, kb.i32Type()),
+                 [&](ValueRange args) { return kb.max(args[0], kb.min(args[1], key)); });
+      kb.store(moved, list, {kb.index(i + 1)}, {lanes});
+    }
+  }
+
+  /// Ids in ascending order, then −1.
+  void writeIds(Value threshold) {
+    Value above = kb.forLoop(kb.index(1), kb.index(shape.k + 1), 1, kb.index(0),
+                             [&](Value i, ValueRange carried) {
+                               Value higher = kb.less(threshold, kb.loadScalar(list, {i}));
+                               return Values{kb.selectf(higher, kb.add(carried[0], 1), carried[0])};
+                             })[0];
+    Value equals = kb.sub(kb.index(shape.k), above); // how many of the equal ones fit
+    Value begin = kb.index(0);
+    Values written = kb.forLoop(
+        kb.index(0), blocks, lanes, {begin, equals}, [&](Value first, ValueRange carried) {
+          Value keys = keysOf(first);
+          Value top = kb.extract(kb.reduce(tile::ReduceKind::Max, keys), 0, 0);
+          return kb.choose(
+              kb.less(top, threshold), [&] { return Values{carried[0], carried[1]}; },
+              [&] { return writeGroup(keys, first, threshold, carried[0], carried[1]); });
+        });
+    kb.forLoop(written[0], kb.index(shape.k), 1, [&](Value i) {
+      kb.storeScalar(kb.index(-1), selection, {row, head, i});
+    });
+  }
+
+  Values writeGroup(Value keys, Value first, Value threshold, Value written, Value equals) {
+    kb.store(keys, group, {kb.index(0)}, {lanes});
+    Value end = kb.min(kb.index(lanes), kb.sub(blocks, first));
+    Values init = {written, equals};
+    return kb.forLoop(kb.index(0), end, 1, init, [&](Value i, ValueRange carried) {
+      Value key = kb.loadScalar(group, {i});
+      Value isEqual = kb.equal(key, threshold);
+      Value takes = kb.either(kb.less(threshold, key),
+                              kb.both(isEqual, kb.less(kb.index(0), carried[1])));
+      return kb.choose(
+          takes,
+          [&] {
+            kb.storeScalar(kb.add(first, i), selection, {row, head, carried[0]});
+            Value left = kb.selectf(isEqual, kb.add(carried[1], -1), carried[1]);
+            return Values{kb.add(carried[0], 1), left};
+          },
+          [&] { return Values{carried[0], carried[1]}; });
+    });
+  }
+
+  KernelBuilder &kb;
+  const IndexShape &shape;
+  const int64_t padded; ///< k, in whole vectors
+  BatchRows batch;
+  Value scores, selection, row, head, list, group, base, blocks;
+};
+
+} // namespace
+
+/// m3.fused "index_topk"(index queries, cache, batch) -> selection.
+LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
+  auto fused = cast<m3::FusedOp>(op);
+  Block &body = fused.getBody().front();
+  auto score = *body.getOps<m3::IndexScoreOp>().begin();
+  auto topk = *body.getOps<m3::BlockTopkOp>().begin();
+  auto outer = [&](Value inner) {
+    return fused.getInputs()[cast<BlockArgument>(inner).getArgNumber()];
+  };
+  CachePages cache(step, score.getCache().getType());
+  IndexShape shape = {cache.type.getKvHeads(), cache.type.getIndexDim(), int64_t(topk.getK()),
+                      int64_t(topk.getInit()), int64_t(topk.getLocal())};
+  int64_t layer = score.getLayer();
+  MLIRContext *context = op->getContext();
+  Type f32 = Float32Type::get(context), i32 = IntegerType::get(context, 32);
+  constexpr int64_t any = ShapedType::kDynamic;
+  auto view = [&](ArrayRef<int64_t> sizes, Type element) {
+    return tile::ViewType::get(context, sizes, element, tile::Space::Global);
+  };
+
+  Schedule schedule = step.schedule("index_score", {{"heads", shape.heads}, {"dims", shape.dims}});
+  std::string name = formatv("index_score_{0}_{1}x{2}{3}", cache.spell(), shape.heads, shape.dims,
+                             spell(schedule));
+  tile::KernelOp scoreKernel = step.kernel(name, [&] {
+    SmallVector<Type> types = BatchRows::parameterTypes(context);
+    types.append({view({any, shape.heads, shape.dims}, f32), view({any}, IntegerType::get(context, 8)),
+                  view({any}, f32)});
+    KernelBuilder kb(step.module, name, "index_score", schedule, types);
+    ScoreKernel(kb, cache, shape, schedule).emit();
+    return kb.finish();
+  });
+  // Whole vectors are read at the end of the last row.
+  Value scores = step.scratch("block_scores", 0, step.rows * shape.heads * 4, 64);
+  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
+  arguments.append({{step.bufferOf(outer(score.getQuery())), planir::Access::Read},
+                    {step.pool(cache.indexOffsets[layer]), planir::Access::Read},
+                    {scores, planir::Access::Write}});
+  int64_t tiles = llvm::divideCeil(step.rows, schedule.at("rows"));
+  step.launch(scoreKernel, arguments, {{tiles, 0}, {0, schedule.at("blocks_per_item")}},
+              formatv("layers.{0}.index_score", layer).str());
+
+  name = formatv("block_topk_{0}x{1}_{2}_{3}", shape.heads, shape.k, shape.init, shape.local);
+  tile::KernelOp selectKernel = step.kernel(name, [&] {
+    SmallVector<Type> types = BatchRows::parameterTypes(context);
+    types.append({view({any}, f32), view({any, shape.heads, shape.k}, i32)});
+    KernelBuilder kb(step.module, name, "block_topk", {}, types);
+    SelectKernel(kb, shape).emit();
+    return kb.finish();
+  });
+  Value selection = step.makeBuffer(fused.getOutputs()[0], "selected_blocks");
+  arguments = BatchRows::arguments(step);
+  arguments.append({{scores, planir::Access::Read}, {selection, planir::Access::Write}});
+  step.launch(selectKernel, arguments, {{step.rows, 0}, {shape.heads, 0}},
+              formatv("layers.{0}.block_topk", layer).str());
+  step.tap(planir::TapKind::Blocks, layer, shape.heads * shape.k * 4, selection);
+  return success();
+}
+
+} // namespace m3c::kernel
