@@ -357,11 +357,11 @@ LogicalResult Printer::forLoop(scf::ForOp loop) {
   for (auto [argument, init, result] :
        llvm::zip(loop.getRegionIterArgs(), loop.getInits(), loop.getResults())) {
     line(formatv("{0} {1} = {2};", variableType(init.getType()), fresh(argument, "v"), name(init)));
-    names[result] = names[argument];
+    names[result] = name(argument); // a copy: the map may move its strings as it grows
   }
   if (loop->hasAttr("unroll"))
     line("#pragma clang loop unroll(full)");
-  std::string i = fresh(loop.getInductionVar(), "i");
+  std::string i = fresh(loop.getInductionVar(), "it");
   line(formatv("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", i, name(loop.getLowerBound()),
                name(loop.getUpperBound()), name(loop.getStep())));
   ++indent;
@@ -397,7 +397,7 @@ LogicalResult Printer::ifBranch(scf::IfOp branch) {
 }
 
 LogicalResult Printer::pipeline(PipelineOp pipeline) {
-  std::string i = fresh(pipeline.getBody().getArgument(0), "i");
+  std::string i = fresh(pipeline.getBody().getArgument(0), "it");
   line(formatv("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", i, name(pipeline.getLower()),
                name(pipeline.getUpper()), name(pipeline.getStep())) +
        origin(pipeline));

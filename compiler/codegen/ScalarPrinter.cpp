@@ -150,7 +150,8 @@ LogicalResult printScalar(Operation *op, ArrayRef<std::string> operands, std::st
         return success();
       })
       .Case([&](arith::BitcastOp op) {
-        text = formatv("{0}({1})", op.getType().isF32() ? "floatOfBits" : "bitsOfFloat", operands[0]);
+        text =
+            formatv("{0}({1})", op.getType().isF32() ? "floatOfBits" : "bitsOfFloat", operands[0]);
         return success(op.getType().isF32() || op.getType().isInteger(32));
       })
       .Case([&](tile::RoundOp op) {

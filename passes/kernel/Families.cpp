@@ -9,9 +9,12 @@ struct Row {
   Family lower;
 };
 constexpr Row rows[] = {
-    {"m3.embed", "", lowerEmbed},     {"m3.rope_table", "", lowerRopeTable},
-    {"m3.norm", "", lowerNorm},       {"m3.gather_rows", "", lowerGatherRows},
-    {"m3.project", "", lowerProject}, {"m3.fused", "residual_project", lowerResidualProject},
+    {"m3.embed", "", lowerEmbed},
+    {"m3.rope_table", "", lowerRopeTable},
+    {"m3.norm", "", lowerNorm},
+    {"m3.gather_rows", "", lowerGatherRows},
+    {"m3.project", "", lowerProject},
+    {"m3.fused", "residual_project", lowerResidualProject},
     {"m3.fused", "index_topk", lowerIndexTopk},
     {"m3.sparse_attention", "", lowerSparseAttention},
     {"m3.dense_attention", "", lowerDenseAttention},

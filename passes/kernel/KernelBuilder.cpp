@@ -219,7 +219,9 @@ Value KernelBuilder::map(ValueRange inputs, tile::TileType type,
   return map;
 }
 
-Value KernelBuilder::iota(int64_t cols) { return tile::IotaOp::create(b, tile(1, cols, i32Type())); }
+Value KernelBuilder::iota(int64_t cols) {
+  return tile::IotaOp::create(b, tile(1, cols, i32Type()));
+}
 Value KernelBuilder::sumLanes(Value input) {
   auto type = cast<tile::TileType>(input.getType());
   return tile::ReduceOp::create(b, tile(1, type.getRows(), type.getElement()),

@@ -78,7 +78,7 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   }
 
   /// Page layout: layer after layer the K and V slots of every head, then the index key's slot
-  /// where a layer writes one; the slot sizes are those of docs/plan-format.md.
+  /// where a layer has one; the slot sizes are those of docs/plan-format.md.
   void makeCache(func::FuncOp function, OpBuilder &builder) {
     m3::CacheType type;
     for (Type argument : function.getArgumentTypes())
@@ -91,6 +91,7 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       if (write.getIndexKeys())
         indexed[write.getLayer()] = true;
     });
+    function.walk([&](m3::IndexScoreOp score) { indexed[score.getLayer()] = true; });
     int64_t slot = slotBytes(type.getKv(), type.getHeadDim());
     int64_t indexSlot = type.getIndexDim() ? slotBytes(type.getKv(), type.getIndexDim()) : 0,
             end = 0;

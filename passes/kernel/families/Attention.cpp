@@ -73,9 +73,7 @@ private:
         Value slot = slotOf(r, head);
         kb.storeScalar(kb.f32(lowest), maxima, {slot});
         kb.storeScalar(kb.f32(0.0), weights, {slot});
-        eachChunk([&](Value d) {
-          kb.store(kb.fill(0.0, 1, 16), sums, {slot, d}, {1, 16});
-        });
+        eachChunk([&](Value d) { kb.store(kb.fill(0.0, 1, 16), sums, {slot, d}, {1, 16}); });
       });
     });
   }
@@ -137,8 +135,8 @@ private:
   }
 
   void listTakers(function_ref<Value(Value)> takes) {
-    takerCount = kb.forLoop(
-        kb.index(0), rowCount(), 1, kb.index(0), [&](Value r, ValueRange carried) {
+    takerCount =
+        kb.forLoop(kb.index(0), rowCount(), 1, kb.index(0), [&](Value r, ValueRange carried) {
           return kb.choose(
               takes(r),
               [&] {
@@ -202,7 +200,8 @@ private:
     kb.forLoop(kb.index(0), kb.index(group), heads, [&](Value head) {
       kb.forLoop(kb.index(0), limit, keys, [&](Value key) {
         Value queryHead = kb.add(kb.mul(kvHead, group), head);
-        Values dots = emitDots(kb, stage, key, keys, query, row, queryHead, heads, shape.dims, lanes);
+        Values dots =
+            emitDots(kb, stage, key, keys, query, row, queryHead, heads, shape.dims, lanes);
         for (int64_t h = 0; h < heads; ++h)
           kb.store(dots[h], scores, {slotOf(r, kb.add(head, h)), kb.add(token, key)}, {1, keys});
       });
@@ -214,21 +213,19 @@ private:
   void softmax(Value slot, Value seen) {
     Value column = kb.iota(16), scale = kb.f32(shape.scale);
     auto load = [&](Value key) { return kb.load(scores, {slot, key}, {1, 16}, 1, 16); };
-    Value best = kb.forLoop(kb.index(0), seen, 16, kb.fill(lowest, 1, 16),
-                            [&](Value key, ValueRange carried) {
-                              Value left = kb.toI32(kb.sub(seen, key));
-                              return Values{kb.map({load(key), carried[0], column}, 1, 16,
-                                                   [&](ValueRange args) {
-                                                     Value x = kb.mulf(args[0], scale);
-                                                     Value larger = kb.maxf(x, args[1]);
-                                                     return kb.selectf(kb.less(args[2], left),
-                                                                       larger, args[1]);
-                                                   })};
-                            })[0];
+    Value best = kb.forLoop(
+        kb.index(0), seen, 16, kb.fill(lowest, 1, 16), [&](Value key, ValueRange carried) {
+          Value left = kb.toI32(kb.sub(seen, key));
+          return Values{kb.map({load(key), carried[0], column}, 1, 16, [&](ValueRange args) {
+            Value x = kb.mulf(args[0], scale);
+            Value larger = kb.maxf(x, args[1]);
+            return kb.selectf(kb.less(args[2], left), larger, args[1]);
+          })};
+        })[0];
     Value before = kb.loadScalar(maxima, {slot});
     Value now = kb.maxf(kb.extract(kb.reduce(tile::ReduceKind::Max, best), 0, 0), before);
-    Value total = kb.forLoop(
-        kb.index(0), seen, 16, kb.fill(0.0, 1, 16), [&](Value key, ValueRange carried) {
+    Value total =
+        kb.forLoop(kb.index(0), seen, 16, kb.fill(0.0, 1, 16), [&](Value key, ValueRange carried) {
           Value left = kb.toI32(kb.sub(seen, key));
           Value weight = kb.map({load(key), column}, 1, 16, [&](ValueRange args) {
             Value power = kb.expf(kb.subf(kb.mulf(args[0], scale), now));
@@ -256,12 +253,11 @@ private:
       kb.forLoop(kb.index(0), kb.index(shape.dims), valueDims, [&](Value d) {
         const int64_t box[] = {valueHeads, valueDims};
         Value start = kb.load(sums, {slot, d}, box, valueHeads, valueDims);
-        Value sum = kb.forLoop(
-            kb.index(0), limit, 1, start, [&](Value key, ValueRange carried) {
-              Value v = kb.load(stage, {key, d}, {1, valueDims}, 1, valueDims);
-              Value p = kb.load(scores, {slot, kb.add(token, key)}, {valueHeads, 1}, valueHeads, 1);
-              return Values{kb.fma(p, v, carried[0])};
-            })[0];
+        Value sum = kb.forLoop(kb.index(0), limit, 1, start, [&](Value key, ValueRange carried) {
+          Value v = kb.load(stage, {key, d}, {1, valueDims}, 1, valueDims);
+          Value p = kb.load(scores, {slot, kb.add(token, key)}, {valueHeads, 1}, valueHeads, 1);
+          return Values{kb.fma(p, v, carried[0])};
+        })[0];
         kb.store(sum, sums, {slot, d}, box);
       });
     });
@@ -285,12 +281,10 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                           cacheType.getHeadDim(), 0, scale};
   if (selection)
     shape.selected = cast<RankedTensorType>(selection.getType()).getShape().back();
-  Schedule schedule =
-      step.schedule("attention", {{"group", shape.group()}, {"dims", shape.dims}});
-  std::string name =
-      formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads, shape.kvHeads,
-              shape.dims, shape.selected, llvm::utohexstr(llvm::bit_cast<uint64_t>(scale)),
-              spell(schedule));
+  Schedule schedule = step.schedule("attention", {{"group", shape.group()}, {"dims", shape.dims}});
+  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads,
+                             shape.kvHeads, shape.dims, shape.selected,
+                             llvm::utohexstr(llvm::bit_cast<uint64_t>(scale)), spell(schedule));
   MLIRContext *context = step.module.getContext();
   tile::KernelOp kernel = step.kernel(name, [&] {
     Type f32 = Float32Type::get(context), i32 = IntegerType::get(context, 32);
@@ -299,7 +293,8 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
       return tile::ViewType::get(context, sizes, element, tile::Space::Global);
     };
     SmallVector<Type> types = BatchRows::parameterTypes(context);
-    types.append({view({any, shape.heads, shape.dims}, f32), view({any}, IntegerType::get(context, 8))});
+    types.append(
+        {view({any, shape.heads, shape.dims}, f32), view({any}, IntegerType::get(context, 8))});
     if (shape.selected)
       types.push_back(view({any, shape.kvHeads, shape.selected}, i32));
     types.push_back(view({any, shape.heads, shape.dims}, f32));
@@ -329,8 +324,8 @@ LogicalResult lowerSparseAttention(Operation *op, StepLowering &step) {
 
 LogicalResult lowerDenseAttention(Operation *op, StepLowering &step) {
   auto attention = cast<m3::DenseAttentionOp>(op);
-  return lower(step, attention.getQuery(), attention.getCache().getType(), {},
-               attention.getLayer(), attention.getScale().convertToDouble(), attention.getResult());
+  return lower(step, attention.getQuery(), attention.getCache().getType(), {}, attention.getLayer(),
+               attention.getScale().convertToDouble(), attention.getResult());
 }
 
 } // namespace m3c::kernel

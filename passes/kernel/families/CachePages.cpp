@@ -39,8 +39,9 @@ SmallVector<Type> BatchRows::parameterTypes(MLIRContext *context) {
 
 SmallVector<LaunchArgument> BatchRows::arguments(StepLowering &step) {
   SmallVector<LaunchArgument> arguments;
-  for (planir::BatchArray array : {planir::BatchArray::Counts, planir::BatchArray::Positions,
-                                   planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
+  for (planir::BatchArray array :
+       {planir::BatchArray::Counts, planir::BatchArray::Positions,
+        planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
     arguments.push_back({step.batch(array), planir::Access::Read});
   return arguments;
 }
@@ -76,13 +77,12 @@ void BatchRows::eachRun(Value begin, Value end, int64_t tileRows,
     kb.when(
         same, [] {},
         [&] {
-          Value last = kb.forLoop(kb.add(row, 1), end, 1, kb.add(row, 1),
-                                  [&](Value next, ValueRange carried) {
-                                    Value extends =
-                                        kb.both(kb.equal(carried[0], next),
-                                                kb.equal(kb.loadIndex(sequences, {next}), sequence));
-                                    return Values{kb.selectf(extends, kb.add(next, 1), carried[0])};
-                                  })[0];
+          Value last = kb.forLoop(
+              kb.add(row, 1), end, 1, kb.add(row, 1), [&](Value next, ValueRange carried) {
+                Value extends = kb.both(kb.equal(carried[0], next),
+                                        kb.equal(kb.loadIndex(sequences, {next}), sequence));
+                return Values{kb.selectf(extends, kb.add(next, 1), carried[0])};
+              })[0];
           body(row, last);
         });
   });
@@ -117,10 +117,9 @@ static void emitDequantiseGroups(KernelBuilder &kb, bool grid, Slot slot, int64_
                                 kb.view({m3::blockTokens * groups}, kb.byteType()));
   kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value i) {
     Value token = kb.add(first, i);
-    Value scaleBase =
-        slot == Slot::Keys
-            ? kb.mul(token, groups)
-            : kb.add(kb.mul(kb.div(token, 4), 4 * groups), kb.rem(token, 4));
+    Value scaleBase = slot == Slot::Keys
+                          ? kb.mul(token, groups)
+                          : kb.add(kb.mul(kb.div(token, 4), 4 * groups), kb.rem(token, 4));
     for (int64_t g = 0; g < groups; ++g) {
       Value group = kb.load(codes, {token, kb.index(8 * g)}, {1, 8}, 1, 8);
       Value at = kb.add(scaleBase, slot == Slot::Keys ? g : 4 * g);

@@ -34,9 +34,10 @@ struct BatchRows {
   Value lastPosition(Value first, Value last);
   /// Physical page of a logical block of a row's sequence.
   Value page(Value row, Value block);
-  /// Calls `body(first, last)` for every run of rows of one sequence in `begin` … `end`−1; a tile of
-  /// at most one row is a run.
-  void eachRun(Value begin, Value end, int64_t tileRows, llvm::function_ref<void(Value, Value)> body);
+  /// Calls `body(first, last)` for every run of rows of one sequence in `begin` … `end`−1; a tile
+  /// of at most one row is a run.
+  void eachRun(Value begin, Value end, int64_t tileRows,
+               llvm::function_ref<void(Value, Value)> body);
 
   KernelBuilder &kb;
   Value counts, positions, sequences, table;

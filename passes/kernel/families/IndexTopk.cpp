@@ -96,8 +96,7 @@ private:
           running.push_back(kb.load(best, {slotOf(first, row, kb.add(head, h)), kb.index(0)},
                                     {1, keys}, 1, keys));
         running = kb.forLoop(kb.index(0), limit, keys, running, [&](Value key, ValueRange carried) {
-          Values dots =
-              emitDots(kb, stage, key, keys, query, row, head, heads, shape.dims, lanes);
+          Values dots = emitDots(kb, stage, key, keys, query, row, head, heads, shape.dims, lanes);
           Value seen = kb.toI32(kb.sub(limit, key));
           Values next;
           for (auto [dot, before] : llvm::zip(dots, carried))
@@ -176,8 +175,8 @@ private:
       Value bits = arith::BitcastOp::create(b, kb.i32Type(), kb.addf(args[0], kb.f32(0.0)));
       Value flip = arith::AndIOp::create(b, arith::ShRSIOp::create(b, bits, constant(31)),
                                          constant(INT32_MAX));
-      Value key = kb.selectf(kb.isNan(args[0]), constant(notANumber),
-                             arith::XOrIOp::create(b, bits, flip));
+      Value key =
+          kb.selectf(kb.isNan(args[0]), constant(notANumber), arith::XOrIOp::create(b, bits, flip));
       Value newest = kb.atLeast(args[1], kb.sub(count, constant(shape.local)));
       Value initial = kb.less(args[1], kb.sub(constant(shape.init), start));
       key = kb.selectf(kb.either(newest, initial), constant(forced), key);
@@ -203,17 +202,16 @@ private:
   /// Inserts the integers of a group that exceed the k-th; the new k-th.
   Values insert(Value keys, Value threshold) {
     kb.store(keys, group, {kb.index(0)}, {lanes});
-    return kb.forLoop(
-        kb.index(0), kb.index(lanes), 1, threshold, [&](Value i, ValueRange carried) {
-          Value key = kb.loadScalar(group, {i});
-          return kb.choose(
-              kb.less(carried[0], key),
-              [&] {
-                insertOne(key);
-                return Values{kb.loadScalar(list, {kb.index(shape.k)})};
-              },
-              [&] { return Values{carried[0]}; });
-        });
+    return kb.forLoop(kb.index(0), kb.index(lanes), 1, threshold, [&](Value i, ValueRange carried) {
+      Value key = kb.loadScalar(group, {i});
+      return kb.choose(
+          kb.less(carried[0], key),
+          [&] {
+            insertOne(key);
+            return Values{kb.loadScalar(list, {kb.index(shape.k)})};
+          },
+          [&] { return Values{carried[0]}; });
+    });
   }
 
   /// list[i] = max(list[i], min(list[i−1], key)), the last elements first.
@@ -221,9 +219,8 @@ private:
     for (int64_t i = padded - lanes; i >= 0; i -= lanes) {
       Value here = kb.load(list, {kb.index(i + 1)}, {lanes}, 1, lanes);
       Value before = kb.load(list, {kb.index(i)}, {lanes}, 1, lanes);
-      Value moved =
-          kb.map({here, before}, kb.tile(1, lanes, kb.i32Type()),
-                 [&](ValueRange args) { return kb.max(args[0], kb.min(args[1], key)); });
+      Value moved = kb.map({here, before}, kb.tile(1, lanes, kb.i32Type()),
+                           [&](ValueRange args) { return kb.max(args[0], kb.min(args[1], key)); });
       kb.store(moved, list, {kb.index(i + 1)}, {lanes});
     }
   }
@@ -245,9 +242,8 @@ private:
               kb.less(top, threshold), [&] { return Values{carried[0], carried[1]}; },
               [&] { return writeGroup(keys, first, threshold, carried[0], carried[1]); });
         });
-    kb.forLoop(written[0], kb.index(shape.k), 1, [&](Value i) {
-      kb.storeScalar(kb.index(-1), selection, {row, head, i});
-    });
+    kb.forLoop(written[0], kb.index(shape.k), 1,
+               [&](Value i) { kb.storeScalar(kb.index(-1), selection, {row, head, i}); });
   }
 
   Values writeGroup(Value keys, Value first, Value threshold, Value written, Value equals) {
@@ -257,8 +253,8 @@ private:
     return kb.forLoop(kb.index(0), end, 1, init, [&](Value i, ValueRange carried) {
       Value key = kb.loadScalar(group, {i});
       Value isEqual = kb.equal(key, threshold);
-      Value takes = kb.either(kb.less(threshold, key),
-                              kb.both(isEqual, kb.less(kb.index(0), carried[1])));
+      Value takes =
+          kb.either(kb.less(threshold, key), kb.both(isEqual, kb.less(kb.index(0), carried[1])));
       return kb.choose(
           takes,
           [&] {
@@ -304,8 +300,8 @@ LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
                              spell(schedule));
   tile::KernelOp scoreKernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);
-    types.append({view({any, shape.heads, shape.dims}, f32), view({any}, IntegerType::get(context, 8)),
-                  view({any}, f32)});
+    types.append({view({any, shape.heads, shape.dims}, f32),
+                  view({any}, IntegerType::get(context, 8)), view({any}, f32)});
     KernelBuilder kb(step.module, name, "index_score", schedule, types);
     ScoreKernel(kb, cache, shape, schedule).emit();
     return kb.finish();

@@ -29,9 +29,9 @@ int64_t sharingRows(int64_t rows, int64_t heads) {
   return rows < 16 ? 1 : std::clamp<int64_t>(64 / heads, 1, 16);
 }
 
-/// Products of queries and keys: `keys` × `heads` accumulators of one vector, plus a vector for each
-/// key and each head of the step, must fit the registers. A stage of 32 keys of 128 dims is half of
-/// a first-level cache.
+/// Products of queries and keys: `keys` × `heads` accumulators of one vector, plus a vector for
+/// each key and each head of the step, must fit the registers. A stage of 32 keys of 128 dims is
+/// half of a first-level cache.
 Schedule indexScore(const Schedule &problem, const Chip &chip) {
   bool wide = chip.lanes == 16;
   return {{"rows", sharingRows(problem.at("rows"), problem.at("heads"))},

@@ -76,7 +76,7 @@ template <int pieces> M3_INLINE Vec<f32, 8> addHalves(Vec<f32, 8> a, Vec<f32, 8>
            __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
-/// Eight rows to eight lanes. After the three steps lane 4i + 2j + k holds row i + 2j + 4k.
+/// Eight rows to eight lanes. After the three steps lane 4i + j holds row 2j + i.
 M3_INLINE Vec<f32, 8> addRows(const Vec<f32, 8> *v) {
   Vec<f32, 8> s0 = addHalves<1>(v[0], v[1]), s1 = addHalves<1>(v[2], v[3]);
   Vec<f32, 8> s2 = addHalves<1>(v[4], v[5]), s3 = addHalves<1>(v[6], v[7]);

@@ -1,0 +1,184 @@
+#include "tests/numerics/KernelProgram.h"
+
+#include "compiler/codegen/EmitKernels.h"
+#include "compiler/driver/Register.h"
+#include "dialects/m3/M3.h"
+#include "dialects/plan/Plan.h"
+#include "dialects/tile/Tile.h"
+#include "passes/kernel/Passes.h"
+#include "runtime/base/Error.h"
+#include "runtime/drivers/Drivers.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <bit>
+
+using namespace mlir;
+
+namespace m3c::numerics {
+namespace {
+
+std::unique_ptr<hal::Device> openHost(unsigned threads) {
+  for (const std::unique_ptr<hal::Driver> &driver : hal::allDrivers())
+    if (driver->name() == "host")
+      return driver->open(0, {threads, /*pin=*/false});
+  throw Error("no host driver", "numerics", "this build has none", "build runtime/drivers");
+}
+
+Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t> &numbers) {
+  Operation *op = value.getDefiningOp();
+  if (auto buffer = dyn_cast<planir::BufferOp>(op))
+    return {Argument::Buffer, buffer.getName().str(), int64_t(numbers.at(value))};
+  if (auto weight = dyn_cast<planir::WeightOp>(op))
+    return {Argument::Weight, weight.getSymbol().str(), 0};
+  if (auto pool = dyn_cast<planir::PoolOp>(op))
+    return {Argument::Pool, "", int64_t(pool.getOffset())};
+  return {Argument::Batch, "", int64_t(cast<planir::BatchOp>(op).getArray())};
+}
+
+/// The batch as the arrays that kernels read.
+struct BatchArrays {
+  std::vector<int32_t> counts, table;
+  const interpreter::Batch &batch;
+  BatchArrays(const interpreter::Batch &batch, int64_t blocks) : batch(batch) {
+    counts = {int32_t(batch.rows()), int32_t(batch.pageTable.size()),
+              int32_t(batch.logitRows.size()), int32_t(blocks)};
+    for (std::vector<int32_t> pages : batch.pageTable) {
+      pages.resize(size_t(blocks), 0);
+      table.insert(table.end(), pages.begin(), pages.end());
+    }
+  }
+  uint64_t address(int64_t array) const {
+    const std::vector<int32_t> *lists[] = {
+        &counts, &batch.tokenIds, &batch.positions, &batch.sequenceOfRow, &table, &batch.logitRows};
+    return uint64_t(lists[array]->data());
+  }
+};
+
+} // namespace
+
+std::vector<std::string> runnableChips() {
+  std::unique_ptr<hal::Device> device = openHost(1);
+  std::vector<std::string> chips;
+  for (const std::unique_ptr<Target> &target : allTargets())
+    for (const Chip &chip : target->chips())
+      if (llvm::all_of(chip.features,
+                       [&](const std::string &f) { return device->info().supports(f); }))
+        chips.push_back(chip.name);
+  return chips;
+}
+
+KernelProgram::KernelProgram(const std::string &module, const std::string &chip, int64_t rows,
+                             const std::vector<std::string> &schedule)
+    : rows(rows) {
+  lower(module, chip, schedule);
+}
+
+void KernelProgram::lower(const std::string &text, const std::string &chipName,
+                          const std::vector<std::string> &schedule) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  std::string messages;
+  ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
+    llvm::raw_string_ostream(messages) << diagnostic << "\n";
+    return success();
+  });
+  auto check = [&](bool good, const char *what) {
+    if (!good)
+      throw Error(what, "numerics", messages, "look at the module of the test");
+  };
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  check(bool(module), "the module does not parse");
+  (*module->getOps<func::FuncOp>().begin())->setAttr(m3::stepAttr, UnitAttr::get(&context));
+  PassManager passes(&context);
+  kernel::LowerToTileOptions options;
+  options.chip = chipName;
+  options.buckets.push_back(rows);
+  for (const std::string &choice : schedule)
+    options.overrides.push_back(choice);
+  passes.addPass(kernel::createLowerToTile(options));
+  passes.enableVerifier(false); // reads a cache that it does not write
+  check(succeeded(passes.run(*module)), "the module cannot be lowered");
+
+  auto program = *module->getOps<planir::ProgramOp>().begin();
+  auto bucket = *program.getBody().front().getOps<planir::BucketOp>().begin();
+  llvm::DenseMap<mlir::Value, size_t> numbers;
+  for (auto buffer : bucket.getBody().front().getOps<planir::BufferOp>()) {
+    numbers[buffer.getResult()] = buffers.size();
+    buffers.push_back({buffer.getName().str(), int64_t(buffer.getRowBytes()),
+                       int64_t(buffer.getBlockBytes()), int64_t(buffer.getFixedBytes())});
+  }
+  for (auto op : bucket.getBody().front().getOps<planir::LaunchOp>()) {
+    Launch launch{op.getKernel().str(), op.getLabel().str(), {}, {}, {}};
+    for (mlir::Value value : op.getArguments())
+      launch.arguments.push_back(argumentOf(value, numbers));
+    std::copy_n(op.getGridCount().begin(), 3, launch.count);
+    std::copy_n(op.getGridBlocksPerItem().begin(), 3, launch.blocksPerItem);
+    launches.push_back(std::move(launch));
+  }
+
+  // Kernels alone: the launches are no part of what a chip's compiler sees.
+  program.erase();
+  auto [target, chip] = findChip(chipName);
+  for (codegen::EmittedKernel &kernel : codegen::emitKernels(*module, *target, *chip))
+    kernels[kernel.name] = {kernel.text, target->build(kernel.name, kernel.text, *chip),
+                            kernel.parameters, kernel.sharedBytes};
+}
+
+size_t KernelProgram::numberOf(const std::string &name) const {
+  for (size_t i = buffers.size(); i-- > 0;)
+    if (buffers[i].name == name)
+      return i;
+  throw Error("no buffer " + name, "numerics", "the bucket has none of that name",
+              "see m3-to-tile's output");
+}
+
+void KernelProgram::run(const StepInput &input) {
+  int64_t blocks =
+      input.blocks ? input.blocks : int64_t(std::bit_ceil(uint64_t(input.batch->blocks())));
+  BatchArrays arrays(*input.batch, blocks);
+  memory.clear();
+  for (const ArenaBuffer &buffer : buffers)
+    memory.emplace_back(
+        size_t(buffer.rowBytes * rows + buffer.blockBytes * blocks + buffer.fixedBytes),
+        std::byte(0xff));
+  auto value = [&](const Argument &argument) -> uint64_t {
+    switch (argument.kind) {
+    case Argument::Buffer:
+      return uint64_t(memory[size_t(argument.value)].data());
+    case Argument::Weight:
+      return uint64_t(input.weights.at(argument.name.substr(0, argument.name.rfind('.'))).data());
+    case Argument::Pool:
+      return uint64_t(input.pool) + uint64_t(argument.value);
+    case Argument::Batch:
+      return arrays.address(argument.value);
+    }
+    return 0;
+  };
+  std::unique_ptr<hal::Device> device = openHost(input.threads);
+  std::unique_ptr<hal::Stream> stream = device->createStream();
+  std::vector<std::unique_ptr<hal::Module>> modules;
+  std::vector<std::unique_ptr<hal::Kernel>> loaded;
+  for (const Launch &launch : launches) {
+    const BuiltKernel &built = kernels.at(launch.kernel);
+    modules.push_back(device->load(built.code, launch.kernel));
+    loaded.push_back(
+        modules.back()->kernel(launch.kernel, built.parameters, uint64_t(built.sharedBytes)));
+    std::vector<uint64_t> parameters;
+    for (const Argument &argument : launch.arguments)
+      parameters.push_back(value(argument));
+    auto size = [&](int d) {
+      int64_t per = launch.blocksPerItem[d];
+      return uint32_t(per ? (blocks + per - 1) / per : launch.count[d]);
+    };
+    stream->launch(*loaded.back(), {size(0), size(1), size(2)}, parameters, launch.label);
+  }
+  stream->synchronize();
+}
+
+} // namespace m3c::numerics

@@ -1,0 +1,82 @@
+// Builds the kernels of a small m3 module and runs the launches of one bucket through the host
+// driver. Free of MLIR headers.
+#pragma once
+
+#include "compiler/interpreter/Values.h"
+#include "runtime/hal/Hal.h"
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace m3c::numerics {
+
+/// Chips of every target that a driver of this machine can run, e.g. "x86-avx2".
+std::vector<std::string> runnableChips();
+
+/// What a launch passes: one 64-bit parameter.
+struct Argument {
+  enum Kind { Buffer, Weight, Pool, Batch } kind;
+  std::string name;  ///< of a buffer, or the symbol of a weight
+  int64_t value = 0; ///< buffer: its number; pool: byte offset; batch: BatchArray
+};
+struct Launch {
+  std::string kernel, label;
+  std::vector<Argument> arguments;
+  int64_t count[3], blocksPerItem[3];
+};
+struct ArenaBuffer {
+  std::string name;
+  int64_t rowBytes, blockBytes, fixedBytes;
+};
+struct BuiltKernel {
+  std::string text;
+  std::vector<std::byte> code;
+  unsigned parameters;
+  int64_t sharedBytes;
+};
+
+/// What a step works on. `pool` is the address of cache page 0.
+struct StepInput {
+  const interpreter::Batch *batch;
+  std::map<std::string, std::vector<float>> weights; ///< F32 matrices by symbol
+  std::byte *pool = nullptr;
+  int64_t blocks = 0; ///< page-table row length; 0 = the power of two that the runtime would take
+  unsigned threads = 1;
+};
+
+/// One bucket of one module for one chip, built.
+class KernelProgram {
+public:
+  /// `module` holds one function; it is taken as a step although it reads a cache that it does not
+  /// write. `schedule` overrides choices, "family.choice=value".
+  KernelProgram(const std::string &module, const std::string &chip, int64_t rows,
+                const std::vector<std::string> &schedule = {});
+
+  /// Runs all launches. Buffers hold NaN bytes before.
+  void run(const StepInput &input);
+  /// The buffer of that name after a run (the last one of several).
+  template <class T> std::span<const T> buffer(const std::string &name) const {
+    const std::vector<std::byte> &bytes = memory.at(numberOf(name));
+    return {reinterpret_cast<const T *>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  template <class T> std::span<T> writable(const std::string &name) {
+    std::vector<std::byte> &bytes = memory.at(numberOf(name));
+    return {reinterpret_cast<T *>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+
+  std::map<std::string, BuiltKernel> kernels;
+  std::vector<Launch> launches;
+
+private:
+  void lower(const std::string &module, const std::string &chip,
+             const std::vector<std::string> &schedule);
+  size_t numberOf(const std::string &name) const;
+
+  int64_t rows;
+  std::vector<ArenaBuffer> buffers;
+  std::vector<std::vector<std::byte>> memory;
+};
+
+} // namespace m3c::numerics

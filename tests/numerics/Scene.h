@@ -1,0 +1,67 @@
+// A ragged batch over a filled cache, and the queries of its rows: input of the attention tests.
+#pragma once
+
+#include "compiler/interpreter/Kernels.h"
+#include "tests/numerics/CacheImage.h"
+#include "tests/numerics/KernelProgram.h"
+
+#include <random>
+
+namespace m3c::numerics {
+
+/// A row of the batch.
+struct RowAt {
+  int32_t sequence, position;
+};
+
+struct SceneSpec {
+  bool sparse = true; ///< else dense attention, and no index keys
+  CacheSpec cache;
+  int64_t heads = 16; ///< query heads
+  int64_t k = 16, init = 0;
+  std::vector<RowAt> rows;
+  unsigned seed = 1;
+};
+
+class Scene {
+public:
+  /// Fills every token that a row may see with normal deviates; pages are shuffled, one number is
+  /// beyond 32-bit byte offsets, and what is not written holds NaN codes.
+  explicit Scene(const SceneSpec &spec);
+
+  /// Text of the module: queries → index_topk → sparse attention, or dense attention.
+  static std::string module(const SceneSpec &spec);
+  StepInput input();
+
+  /// The reference on the same cache and queries.
+  interpreter::Tensor scores() const;
+  interpreter::Tensor selection(const interpreter::Tensor &scores) const;
+  /// `blocks` null: dense.
+  interpreter::Tensor attention(const interpreter::Tensor *blocks) const;
+
+  /// Overwrites an index key or a key or value, in both forms.
+  void write(interpreter::Lane lane, int32_t sequence, int64_t position, int64_t head,
+             std::span<const double> values);
+  double scale() const;
+
+  SceneSpec spec;
+  interpreter::Batch batch;
+  CacheImage image;
+  interpreter::Tensor query, indexQuery; ///< [rows, heads · dims], on their grids
+
+private:
+  void makePages();
+  interpreter::Tensor makeQuery(int64_t heads, int64_t dims, interpreter::Step step);
+  std::vector<double> deviates(int64_t count);
+
+  std::mt19937 random;
+};
+
+/// Chip and bucket → program, built once in a test program.
+KernelProgram &program(const SceneSpec &spec, const std::string &chip, int64_t rows,
+                       const std::vector<std::string> &schedule = {});
+
+/// Rows of one sequence at consecutive positions.
+std::vector<RowAt> chunkOf(int32_t sequence, int32_t first, int32_t count);
+
+} // namespace m3c::numerics
