@@ -255,3 +255,11 @@ tile.kernel @bad(%x: !tile.view<?x32xf32>, %n: index) attributes {family = "f", 
   %c, %s = tile.quant_group %v : !tile.tile<1x32xf32> -> !tile.tile<1x16xi8>
   tile.return
 }
+
+// -----
+
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-E10: one row of i32 expected}}
+  %i = tile.iota : !tile.tile<2x16xi32>
+  tile.return
+}
