@@ -33,7 +33,7 @@ tile.kernel @everything(%x: !tile.view<?x64xf32>, %w: !tile.view<4x8x16xi32>, %s
   %row = tile.slice %fma[1, 16] : !tile.tile<4x32xf32> -> !tile.tile<1x16xf32>
   // CHECK: tile.reduce max
   %top = tile.reduce max %row : !tile.tile<1x16xf32> -> !tile.tile<1x1xf32>
-  // CHECK: tile.iota : !tile.tile<1x16xi32>
+  // CHECK: tile.iota : <1x16xi32>
   %columns = tile.iota : !tile.tile<1x16xi32>
   // CHECK: tile.extract %{{.*}}[0, 0]
   %e = tile.extract %top[0, 0] : !tile.tile<1x1xf32> -> f32
