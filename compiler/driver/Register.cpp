@@ -3,6 +3,7 @@
 #include "dialects/m3/M3.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/tile/Tile.h"
+#include "passes/graph/Passes.h"
 #include "passes/kernel/Passes.h"
 #include "passes/plan/Passes.h"
 
@@ -22,6 +23,7 @@ void m3c::registerAllDialects(mlir::DialectRegistry &registry) {
 }
 
 void m3c::registerAllPasses() {
+  graph::registerGraphPassesAndPipeline();
   kernel::registerKernelPasses();
   registerPlanPasses();
   mlir::registerCanonicalizerPass();

@@ -45,6 +45,16 @@ namespace m3c::m3 {
 /// The weight that `symbol` names, seen from `user`; null if there is none.
 WeightOp lookupWeight(mlir::Operation *user, mlir::FlatSymbolRefAttr symbol);
 
+/// One access of an operation to a layer of a cache, `cache` being one of its operands.
+struct CacheAccess {
+  mlir::Value cache;
+  int64_t layer;
+  bool write;
+};
+
+/// The accesses of `op` in their order; those in the body of a fused operation count as its own.
+llvm::SmallVector<CacheAccess> cacheAccesses(mlir::Operation *op);
+
 /// Replaces a fused operation by its body.
 void unfuse(mlir::RewriterBase &rewriter, FusedOp op);
 

@@ -86,7 +86,7 @@ def M3_RopeTableOp : M3_Op<"rope_table", [Pure]> {
   let arguments = (ins M3_BatchType:$batch, F64Attr:$theta, I64Attr:$rotary);
   let results = (outs M3_Rows:$table);
   let assemblyFormat =
-    "$batch `{` `theta` `=` $theta `,` `rotary` `=` $rotary `}` attr-dict `:` type($table)";
+    "$batch ` ` `{` `theta` `=` $theta `,` `rotary` `=` $rotary `}` attr-dict `:` type($table)";
 }
 
 def M3_NormOp : M3_WeightUser<"norm", [SameOperandsAndResultType]> {
@@ -100,7 +100,7 @@ def M3_NormOp : M3_WeightUser<"norm", [SameOperandsAndResultType]> {
   }];
   let arguments = (ins M3_Rows:$x, FlatSymbolRefAttr:$weight, F64Attr:$eps);
   let results = (outs M3_Rows:$result);
-  let assemblyFormat = "$x `,` $weight `{` `eps` `=` $eps `}` attr-dict `:` type($x)";
+  let assemblyFormat = "$x `,` $weight ` ` `{` `eps` `=` $eps `}` attr-dict `:` type($x)";
 }
 
 def M3_ProjectOp : M3_WeightUser<"project"> {
@@ -129,7 +129,7 @@ def M3_HeadNormOp : M3_WeightUser<"head_norm", [SameOperandsAndResultType]> {
   }];
   let arguments = (ins M3_Rows:$x, FlatSymbolRefAttr:$weight, I64Attr:$heads, F64Attr:$eps);
   let results = (outs M3_Rows:$result);
-  let assemblyFormat = [{$x `,` $weight `{` `heads` `=` $heads `,` `eps` `=` $eps `}` attr-dict
+  let assemblyFormat = [{$x `,` $weight ` ` `{` `heads` `=` $heads `,` `eps` `=` $eps `}` attr-dict
     `:` type($x)}];
 }
 
@@ -148,7 +148,7 @@ def M3_RopeOp : M3_Op<"rope", [Pure, AllTypesMatch<["x", "result"]>]> {
   let arguments = (ins M3_Rows:$x, M3_Rows:$table, I64Attr:$heads);
   let results = (outs M3_Rows:$result);
   let assemblyFormat =
-    "$x `,` $table `{` `heads` `=` $heads `}` attr-dict `:` type($x) `,` type($table)";
+    "$x `,` $table ` ` `{` `heads` `=` $heads `}` attr-dict `:` type($x) `,` type($table)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$table, "int64_t":$heads), [{
     build($_builder, $_state, x.getType(), x, table, heads);
   }]>];
@@ -173,7 +173,7 @@ def M3_QuantizeOp : M3_Op<"quantize", [Pure]> {
   let arguments = (ins M3_Rows:$x, M3_GridAttr:$grid);
   let results = (outs M3_Rows:$result);
   let assemblyFormat =
-    "$x `{` `grid` `=` $grid `}` attr-dict `:` type($x) `->` type($result)";
+    "$x ` ` `{` `grid` `=` $grid `}` attr-dict `:` type($x) `->` type($result)";
 }
 
 def M3_DequantizeOp : M3_Op<"dequantize", [Pure]> {
@@ -210,7 +210,7 @@ def M3_CacheWriteOp : M3_Op<"cache_write"> {
   let arguments = (ins WritesCache:$cache, M3_BatchType:$batch, M3_Rows:$keys, M3_Rows:$values,
     Optional<M3_Rows>:$index_keys, I64Attr:$layer);
   let assemblyFormat = [{$cache `,` $batch `,` $keys `,` $values (`,` $index_keys^)?
-    `{` `layer` `=` $layer `}` attr-dict
+    ` ` `{` `layer` `=` $layer `}` attr-dict
     `:` type($cache) `,` type($keys) `,` type($values) (`,` type($index_keys)^)?}];
 }
 
@@ -232,7 +232,7 @@ def M3_IndexScoreOp : M3_Op<"index_score"> {
   }];
   let arguments = (ins M3_Rows:$query, ReadsCache:$cache, M3_BatchType:$batch, I64Attr:$layer);
   let results = (outs M3_BlockScores:$scores);
-  let assemblyFormat = [{$query `,` $cache `,` $batch `{` `layer` `=` $layer `}` attr-dict
+  let assemblyFormat = [{$query `,` $cache `,` $batch ` ` `{` `layer` `=` $layer `}` attr-dict
     `:` type($query) `,` type($cache) `->` type($scores)}];
 }
 
@@ -253,7 +253,7 @@ def M3_BlockTopkOp : M3_Op<"block_topk", [Pure]> {
   let arguments = (ins M3_BlockScores:$scores, M3_BatchType:$batch, I64Attr:$k, I64Attr:$init,
     I64Attr:$local);
   let results = (outs M3_Selection:$blocks);
-  let assemblyFormat = [{$scores `,` $batch `{` `k` `=` $k `,` `init` `=` $init `,` `local` `=` $local `}`
+  let assemblyFormat = [{$scores `,` $batch ` ` `{` `k` `=` $k `,` `init` `=` $init `,` `local` `=` $local `}`
     attr-dict `:` type($scores) `->` type($blocks)}];
 }
 
@@ -282,7 +282,7 @@ def M3_SparseAttentionOp : M3_AttentionOp<"sparse_attention"> {
   let arguments = (ins M3_Rows:$query, ReadsCache:$cache, M3_Selection:$blocks, M3_BatchType:$batch,
     I64Attr:$layer, F64Attr:$scale);
   let assemblyFormat = [{$query `,` $cache `,` $blocks `,` $batch
-    `{` `layer` `=` $layer `,` `scale` `=` $scale `}` attr-dict
+    ` ` `{` `layer` `=` $layer `,` `scale` `=` $scale `}` attr-dict
     `:` type($query) `,` type($cache) `,` type($blocks) `->` type($result)}];
 }
 
@@ -300,7 +300,7 @@ def M3_DenseAttentionOp : M3_AttentionOp<"dense_attention"> {
   let arguments = (ins M3_Rows:$query, ReadsCache:$cache, M3_BatchType:$batch, I64Attr:$layer,
     F64Attr:$scale);
   let assemblyFormat = [{$query `,` $cache `,` $batch
-    `{` `layer` `=` $layer `,` `scale` `=` $scale `}` attr-dict
+    ` ` `{` `layer` `=` $layer `,` `scale` `=` $scale `}` attr-dict
     `:` type($query) `,` type($cache) `->` type($result)}];
 }
 
@@ -317,7 +317,7 @@ def M3_SwigluOp : M3_Op<"swiglu_oai", [Pure, SameOperandsAndResultType]> {
   }];
   let arguments = (ins M3_Rows:$gate, M3_Rows:$up, F64Attr:$alpha, F64Attr:$limit);
   let results = (outs M3_Rows:$result);
-  let assemblyFormat = [{$gate `,` $up `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict
+  let assemblyFormat = [{$gate `,` $up ` ` `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict
     `:` type($gate)}];
 }
 
@@ -342,7 +342,7 @@ def M3_RouteOp : M3_WeightUser<"route"> {
     I64Attr:$top_k, F64Attr:$scale);
   let results = (outs M3_RowIds:$ids, M3_Rows:$weights);
   let assemblyFormat = [{$x `,` $router (`bias` $bias^)?
-    `{` `top_k` `=` $top_k `,` `scale` `=` $scale `}` attr-dict
+    ` ` `{` `top_k` `=` $top_k `,` `scale` `=` $scale `}` attr-dict
     `:` type($x) `->` type($ids) `,` type($weights)}];
   let hasVerifier = 1;
 }
@@ -365,7 +365,7 @@ def M3_ExpertsOp : M3_WeightUser<"experts", [AllTypesMatch<["x", "result"]>]> {
     FlatSymbolRefAttr:$up, FlatSymbolRefAttr:$down, F64Attr:$alpha, F64Attr:$limit);
   let results = (outs M3_Rows:$result);
   let assemblyFormat = [{$x `,` $ids `,` $weights `,` $gate `,` $up `,` $down
-    `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict
+    ` ` `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict
     `:` type($x) `,` type($ids) `,` type($weights)}];
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$ids, "::mlir::Value":$weights,
     "::llvm::StringRef":$gate, "::llvm::StringRef":$up, "::llvm::StringRef":$down, "double":$alpha,
@@ -386,7 +386,7 @@ def M3_SharedExpertOp : M3_WeightUser<"shared_expert", [SameOperandsAndResultTyp
     FlatSymbolRefAttr:$down, F64Attr:$alpha, F64Attr:$limit);
   let results = (outs M3_Rows:$result);
   let assemblyFormat = [{$x `,` $gate `,` $up `,` $down
-    `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict `:` type($x)}];
+    ` ` `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict `:` type($x)}];
 }
 
 def M3_GatherRowsOp : M3_Op<"gather_rows", [Pure, AllTypesMatch<["x", "result"]>]> {
@@ -472,7 +472,7 @@ class M3_Collective<string mnemonic, list<Trait> traits = []> : M3_Op<mnemonic, 
   let arguments = (ins M3_Rows:$x, StrAttr:$group, I64Attr:$ranks);
   let results = (outs M3_Rows:$result);
   let assemblyFormat =
-    "$x `{` `group` `=` $group `,` `ranks` `=` $ranks `}` attr-dict `:` type($x) `->` type($result)";
+    "$x ` ` `{` `group` `=` $group `,` `ranks` `=` $ranks `}` attr-dict `:` type($x) `->` type($result)";
 }
 
 def M3_AllReduceOp : M3_Collective<"all_reduce"> {

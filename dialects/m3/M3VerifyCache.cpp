@@ -23,31 +23,32 @@ static LogicalResult verifyLayer(Operation *op, CacheType cache, int64_t layer, 
 
 //===--- order of reads and writes ------------------------------------------------------------===//
 
-namespace {
-/// One access of `op` (itself, or of an operation in the body of a fused one) to the cache.
-struct Access {
-  int64_t layer;
-  bool write;
-};
-} // namespace
-
-/// The accesses of `op` to the cache value `cache` of op's own block, in order.
-static void accessesOf(Operation *op, Value cache, SmallVectorImpl<Access> &accesses) {
+/// Appends the accesses of `op`, an operation of the block that `cache` belongs to.
+static void appendAccesses(Operation *op, Value within, SmallVectorImpl<CacheAccess> &accesses) {
+  auto append = [&](Value cache, uint64_t layer, bool write) {
+    if (!within || cache == within)
+      accesses.push_back({cache, int64_t(layer), write});
+  };
   TypeSwitch<Operation *>(op)
-      .Case<CacheWriteOp>([&](auto write) {
-        if (write.getCache() == cache)
-          accesses.push_back({int64_t(write.getLayer()), true});
-      })
-      .Case<IndexScoreOp, SparseAttentionOp, DenseAttentionOp>([&](auto read) {
-        if (read.getCache() == cache)
-          accesses.push_back({int64_t(read.getLayer()), false});
-      })
+      .Case<CacheWriteOp>([&](auto write) { append(write.getCache(), write.getLayer(), true); })
+      .Case<IndexScoreOp, SparseAttentionOp, DenseAttentionOp>(
+          [&](auto read) { append(read.getCache(), read.getLayer(), false); })
       .Case<FusedOp>([&](FusedOp fused) {
-        for (auto [argument, input] : llvm::zip(fused.getBody().getArguments(), fused.getInputs()))
-          if (input == cache)
-            for (Operation &inner : fused.getBody().front())
-              accessesOf(&inner, argument, accesses);
+        for (auto [argument, input] :
+             llvm::zip(fused.getBody().getArguments(), fused.getInputs())) {
+          SmallVector<CacheAccess> inner;
+          for (Operation &op : fused.getBody().front())
+            appendAccesses(&op, argument, inner);
+          for (CacheAccess access : inner)
+            append(input, uint64_t(access.layer), access.write);
+        }
       });
+}
+
+SmallVector<CacheAccess> m3c::m3::cacheAccesses(Operation *op) {
+  SmallVector<CacheAccess> accesses;
+  appendAccesses(op, Value(), accesses);
+  return accesses;
 }
 
 LogicalResult CacheWriteOp::verify() {
@@ -63,10 +64,8 @@ LogicalResult CacheWriteOp::verify() {
   for (Operation &before : *(*this)->getBlock()) {
     if (&before == getOperation())
       break;
-    SmallVector<Access> accesses;
-    accessesOf(&before, getCache(), accesses);
-    for (Access access : accesses)
-      if (access.layer == int64_t(getLayer()))
+    for (CacheAccess access : cacheAccesses(&before))
+      if (access.cache == getCache() && access.layer == int64_t(getLayer()))
         return emitOpError() << "M3-C15: layer " << getLayer() << " is "
                              << (access.write ? "written twice" : "read before it is written");
   }
@@ -80,9 +79,9 @@ static LogicalResult verifyStep(func::FuncOp function) {
       continue;
     llvm::SmallDenseSet<int64_t> written;
     for (Operation &op : function.getBody().front()) {
-      SmallVector<Access> accesses;
-      accessesOf(&op, cache, accesses);
-      for (Access access : accesses) {
+      for (CacheAccess access : cacheAccesses(&op)) {
+        if (access.cache != cache)
+          continue;
         if (access.write)
           written.insert(access.layer);
         else if (!written.contains(access.layer))
