@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/CppPrinter.h"
 #include "compiler/driver/Interrupt.h"
+#include "compiler/toolchains/Inspect.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,7 +26,30 @@ template <typename T> std::string printed(T value) {
   return text;
 }
 
-KernelText printOne(tile::KernelOp kernel, const Target &target) {
+// The row that tile-select-atoms chose for `op`; null where it has none.
+const Atom *atomOf(mlir::Operation *op, const Target &target, const Chip &chip) {
+  auto function = op->getAttrOfType<mlir::StringAttr>("atom");
+  if (!function)
+    return nullptr;
+  auto format = op->getAttrOfType<tile::FormatAttr>("format");
+  llvm::StringRef formatName = format ? tile::stringifyFormat(format.getValue()) : "";
+  for (const Atom &atom : target.atoms())
+    if (op->getName().getStringRef() == atom.op && function.getValue() == atom.function &&
+        formatName == atom.format && (atom.chip.empty() || atom.chip == chip.name))
+      return &atom;
+  return nullptr;
+}
+
+std::vector<std::string> patternsOf(tile::KernelOp kernel, const Target &target, const Chip &chip) {
+  std::set<std::string> patterns;
+  kernel.walk([&](mlir::Operation *op) {
+    if (const Atom *atom = atomOf(op, target, chip); atom && !atom->pattern.empty())
+      patterns.insert(atom->pattern);
+  });
+  return {patterns.begin(), patterns.end()};
+}
+
+KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chip) {
   std::string message;
   mlir::ScopedDiagnosticHandler handler(kernel.getContext(), [&](mlir::Diagnostic &diagnostic) {
     if (message.empty())
@@ -43,6 +68,7 @@ KernelText printOne(tile::KernelOp kernel, const Target &target) {
   text.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
   text.source = std::move(*source);
   text.tile = printed(kernel) + "\n";
+  text.patterns = patternsOf(kernel, target, chip);
   return text;
 }
 
@@ -55,10 +81,11 @@ std::string headersDigest(const Target &target) {
 
 } // namespace
 
-std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target) {
+std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target,
+                                     const Chip &chip) {
   std::vector<KernelText> kernels;
   for (auto kernel : module.getOps<tile::KernelOp>())
-    kernels.push_back(printOne(kernel, target));
+    kernels.push_back(printOne(kernel, target, chip));
   return kernels;
 }
 
@@ -73,6 +100,16 @@ CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &c
   return key;
 }
 
+BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip) {
+  auto begun = std::chrono::steady_clock::now();
+  BuildResult result{target.build(kernel.name, kernel.source, chip)};
+  toolchains::Inspection code = toolchains::inspectObject(kernel.name, result.object);
+  toolchains::checkPatterns(kernel.name + " for " + chip.name, code, {kernel.patterns, {}});
+  result.spills = code.stackSpills;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return result;
+}
+
 std::vector<BuildResult>
 buildKernels(const std::vector<KernelText> &kernels, const Target &target, const Chip &chip,
              ContentCache &cache, unsigned threads,
@@ -84,12 +121,10 @@ buildKernels(const std::vector<KernelText> &kernels, const Target &target, const
   auto buildOne = [&](const KernelText &kernel) -> BuildResult {
     CacheKey key = kernelKey(kernel, target, chip);
     if (std::optional<std::vector<std::byte>> known = cache.load(key))
-      return {std::move(*known), 0};
-    auto begun = std::chrono::steady_clock::now();
-    std::vector<std::byte> object = target.build(kernel.name, kernel.source, chip);
-    std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-    cache.store(key, object);
-    return {std::move(object), took.count()};
+      return {std::move(*known)};
+    BuildResult built = buildKernel(kernel, target, chip);
+    cache.store(key, built.object);
+    return built;
   };
   auto work = [&] {
     for (size_t i; (i = next++) < kernels.size();) {

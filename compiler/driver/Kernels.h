@@ -18,18 +18,26 @@ struct KernelText {
   uint64_t sharedBytes = 0;
   std::string source; ///< what the target's compiler takes
   std::string tile;   ///< the tile.kernel as IR text
+  /// What the machine code must show by the rows of the atoms that the kernel uses.
+  std::vector<std::string> patterns;
 };
 
-/// Prints every tile.kernel of the module. Throws Error for one that has no printed form.
-std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target);
+/// Prints every tile.kernel of the module, which was lowered for `chip`. Throws Error for one that
+/// has no printed form.
+std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target, const Chip &chip);
 
 struct BuildResult {
   std::vector<std::byte> object;
-  double seconds = 0; ///< 0 for one from the cache
+  double seconds = 0;  ///< 0 for one from the cache
+  uint64_t spills = 0; ///< vector registers moved to the stack; not counted for one from the cache
 };
 
 /// The key of a kernel's object: text, header digests, chip, toolchain, this build of m3c.
 CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip);
+
+/// Builds one kernel and inspects its machine code. Throws Error when the text does not compile,
+/// and when the code lacks an instruction that an atom promises.
+BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip);
 
 /// Builds all kernels with `threads` threads; results in the order of `kernels`. `progress` is
 /// called under a lock with the count that is done and a kernel's name. Throws the first Error.

@@ -108,7 +108,7 @@ void Lowering::checkSameLaunches() {
 
 void Lowering::printKernels() {
   for (Variant &variant : variants)
-    variant.kernels = m3c::printKernels(*variant.module, target);
+    variant.kernels = m3c::printKernels(*variant.module, target, variant.chip);
 }
 
 void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) {

@@ -3,6 +3,7 @@
 namespace m3c {
 
 static constexpr Command commands[] = {
+    {"build-kernel", "a tile kernel as text to machine code", setUpBuildKernel},
     {"capacity", "how many sequences of what length fit on which chips", setUpCapacity},
     {"check", "read a checkpoint whole: headers, values, tokenizer", setUpCheck},
     {"compile", "a checkpoint into a plan", setUpCompile},

@@ -20,6 +20,7 @@ struct Command {
 
 std::span<const Command> commandTable();
 
+std::function<int()> setUpBuildKernel(CLI::App &app);
 std::function<int()> setUpCapacity(CLI::App &app);
 std::function<int()> setUpCheck(CLI::App &app);
 std::function<int()> setUpCompile(CLI::App &app);
