@@ -109,7 +109,8 @@ TEST_F(CApi, MisuseIsAStatus) {
 }
 
 TEST_F(CApi, MessagesBelongToTheirThread) {
-  EXPECT_EQ(m3c_plan_open("/no/such.m3plan", nullptr, &plan), M3C_FAILED);
+  m3c_plan *none = nullptr;
+  EXPECT_EQ(m3c_plan_open("/no/such.m3plan", nullptr, &none), M3C_FAILED);
   std::thread([] { EXPECT_STREQ(m3c_last_error(), ""); }).join();
   EXPECT_TRUE(says("no/such"));
 }

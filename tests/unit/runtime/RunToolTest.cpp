@@ -70,7 +70,8 @@ protected:
       return {};
     }
     std::vector<T> values(entry->byteCount() / sizeof(T));
-    std::memcpy(values.data(), file.data(*entry).data(), entry->byteCount());
+    if (!values.empty())
+      std::memcpy(values.data(), file.data(*entry).data(), entry->byteCount());
     return values;
   }
 };
