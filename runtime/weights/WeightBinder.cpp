@@ -205,17 +205,18 @@ uint64_t Weights::bytesNeeded(const plan::Tables &tables) {
 Weights Weights::bind(const plan::Tables &tables, const WeightSource &source, hal::Device &device,
                       unsigned threads, const WeightProgress &progress) {
   Weights weights;
+  for (const plan::WeightBuffer *buffer : plan::list(tables.weights()))
+    for (const plan::WeightPiece *piece : plan::list(buffer->pieces()))
+      source.check(*piece);
+  weights.memory = device.allocate(bytesNeeded(tables), hal::MemoryKind::Device, "the weights");
   std::vector<Task> tasks;
   uint64_t end = 0;
   for (const plan::WeightBuffer *buffer : plan::list(tables.weights())) {
-    for (const plan::WeightPiece *piece : plan::list(buffer->pieces()))
-      source.check(*piece);
     addTasks(*buffer, end, tasks);
     weights.offsets.push_back(end);
     weights.sizes.push_back(buffer->bytes());
     end += alignUp(buffer->bytes());
   }
-  weights.memory = device.allocate(end, hal::MemoryKind::Device, "the weights");
   Loader(tasks, source, *weights.memory, progress).run(std::max(1u, threads));
   return weights;
 }
