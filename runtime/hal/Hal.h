@@ -47,6 +47,16 @@ struct Counters {
   std::atomic<uint64_t> kernelsLaunched{0}; ///< direct or replayed
 };
 
+/// What a device can do at best, measured on the spot.
+struct DeviceLimits {
+  double readBytesPerSecond = 0; ///< all workers reading memory that no cache holds
+  struct Arithmetic {
+    std::string feature;       ///< of the device, in whose instructions the operations are
+    double flopsPerSecond = 0; ///< FP32 multiply and add counted as two
+  };
+  std::vector<Arithmetic> arithmetic; ///< from the narrowest instructions to the widest
+};
+
 class Buffer {
 public:
   virtual ~Buffer() = default;
@@ -133,6 +143,8 @@ public:
   virtual Counters &counters() = 0;
   /// Bytes that an allocation can expect to get now.
   virtual uint64_t availableBytes() const = 0;
+  /// Takes some tenths of a second; not while work runs.
+  virtual DeviceLimits measureLimits() = 0;
 };
 
 struct DeviceOptions {

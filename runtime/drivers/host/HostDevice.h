@@ -37,6 +37,7 @@ public:
   std::unique_ptr<Graph> createGraph() override;
   Counters &counters() override { return counts; }
   uint64_t availableBytes() const override;
+  DeviceLimits measureLimits() override;
 
   ThreadPool &threads() { return pool; }
   SharedArenas &shared() { return arenas; }

@@ -31,6 +31,7 @@ public:
   std::unique_ptr<Graph> createGraph() override;
   Counters &counters() override { return counts; }
   uint64_t availableBytes() const override;
+  DeviceLimits measureLimits() override { return {}; }
 
   /// In the order of execution; a replay adds its own record and those of its nodes.
   const std::vector<NullRecord> &records() const { return log; }
