@@ -79,7 +79,7 @@ __attribute__((target("avx512f"))) void multiplyAdd512(const void *, uint64_t, u
 /// One item for each worker; `lanes` floats a vector.
 double arithmeticSpeed(ThreadPool &pool, decltype(&multiplyAdd256) run, uint64_t lanes) {
   uint64_t items = 2 * pool.workers();
-  double seconds = fastest(pool, {run, nullptr, items}, 5);
+  double seconds = fastest(pool, {run, nullptr, items}, 20);
   return double(items * rounds * chains * lanes * 2) / seconds;
 }
 #endif
