@@ -64,6 +64,7 @@ struct ModelConfig {
   WeightEncoding expertEncoding = WeightEncoding::Bf16;
 
   int64_t groupSize() const { return heads / kvHeads; } ///< query heads per KV head
+  bool operator==(const ModelConfig &) const = default;
   bool anySparse() const;
   bool anyMoe() const;
 };

@@ -30,6 +30,15 @@ TEST(Import, AFolderWithConfigAloneIsSynthetic) {
   EXPECT_EQ(full.weights.size(), 363u + 114u + 540u + 21888u);
 }
 
+// The library's own way to write the configuration of m3-tiny reads as the same model.
+TEST(Import, ReadsWhatTheLibraryWrites) {
+  ImportedModel library = importModel(M3C_TEST_DATA "/m3-tiny-library", {.strict = true});
+  ImportedModel released = importModel(M3C_TEST_DATA "/m3-tiny", {.strict = true});
+  EXPECT_TRUE(library.config == released.config);
+  EXPECT_TRUE(library.findings.unknownKeys.empty());
+  EXPECT_EQ(library.findings.notes.size(), 1u); // no key for first blocks
+}
+
 TEST(Import, DigestsFollowTheInputs) {
   TempFolder folder;
   json config = test::smallConfig();
