@@ -156,11 +156,33 @@ void Session::checkAppends(std::span<const Append> appends) {
     pages += pagesFor(sequence.length + append.tokens.size(), pageTokens(engine)) -
              sequence.pages.size();
   }
+  checkPages(pages);
+}
+
+void Session::checkPages(uint64_t pages) const {
   if (pages > pool.freePages())
     throw Error("the KV cache is full", "session",
                 fmt::format("{} more pages of {} tokens are needed, {} of {} are free", pages,
                             pageTokens(engine), pool.freePages(), pool.pageCount()),
                 "use more --kv-pages, fewer sequences at once, or shorter ones");
+}
+
+void Session::extendMadeUp(SequenceId id, uint64_t tokens) {
+  Sequence &sequence = alive(id);
+  checkLength(sequence, tokens);
+  size_t first = sequence.pages.size();
+  checkPages(pagesFor(sequence.length + tokens, pageTokens(engine)) - first);
+  takePages(sequence, sequence.length + tokens);
+  sequence.length += tokens;
+  // Bytes 0x20 to 0x3f: finite and of moderate size in every cache format, scales positive.
+  uint64_t pageBytes = engine.tables().cache()->page_bytes();
+  std::vector<std::byte> bytes(pageBytes);
+  uint32_t state = 1;
+  for (size_t page = first; page < sequence.pages.size(); ++page) {
+    for (std::byte &byte : bytes)
+      byte = std::byte(0x20 | ((state = state * 1664525 + 1013904223) >> 27));
+    stream->write(pool.memory(), uint64_t(sequence.pages[page]) * pageBytes, bytes);
+  }
 }
 
 void Session::takePages(Sequence &sequence, uint64_t length) {
@@ -231,7 +253,7 @@ void Session::replay(hal::Graph &graph) {
   }
   nodeTimes.resize(graph.nodes());
   stream->replayTimed(graph, nodeTimes);
-  stepTimes(graph, nodeTimes, step.rows);
+  stepTimes(step.bucket, nodeTimes, step);
 }
 
 void Session::deliver(std::span<const Append> appends, const LogitSink &logits,

@@ -70,9 +70,13 @@ public:
 
   uint64_t stepsRun() const { return steps; }
 
-  /// Called with the graph's labels and the time of each node after every step, where set.
+  /// Puts `tokens` tokens after a sequence without running them: its cache gets made-up finite
+  /// values. For measuring steps at a length that would take long to reach.
+  void extendMadeUp(SequenceId sequence, uint64_t tokens);
+
+  /// Called after every step, where set: seconds[i] is the time of launch i of the bucket.
   using StepTimes =
-      std::function<void(const hal::Graph &graph, std::span<const double> seconds, uint32_t rows)>;
+      std::function<void(uint32_t bucket, std::span<const double> seconds, const StepPlan &step)>;
   void setStepTimes(StepTimes callback) { stepTimes = std::move(callback); }
 
 private:
@@ -88,6 +92,7 @@ private:
   void checkAppends(std::span<const Append> appends);
   void checkTokens(const Append &append) const;
   void checkLength(const Sequence &sequence, uint64_t more) const;
+  void checkPages(uint64_t pages) const;
   void takePages(Sequence &sequence, uint64_t length);
   uint32_t fillStep(std::span<const Append> appends);
   void replay(hal::Graph &graph);
