@@ -119,6 +119,6 @@ LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, Ca
 LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef group,
                                    int64_t dim, int64_t count) {
   if (group.empty() || dim < 0 || count < 1)
-    return emitError() << "a sharding names a group, a dimension and a positive count";
+    return emitError() << "M3-C34: a sharding names a group, a dimension and a positive count";
   return success();
 }

@@ -392,8 +392,6 @@ def M3_SharedExpertOp : M3_WeightUser<"shared_expert", [SameOperandsAndResultTyp
 def M3_GatherRowsOp : M3_Op<"gather_rows", [Pure, AllTypesMatch<["x", "result"]>]> {
   let summary = "the rows whose logits the batch asks for";
   let description = [{
-    M3-C30: operand and result differ at most in their number of rows.
-
     ```mlir
     %last = m3.gather_rows %n, %batch : tensor<?x128xf32>
     ```

@@ -91,6 +91,8 @@ def M3_ShardingAttr : M3_Attr<"Sharding", "sharding"> {
   let description = [{
     `#m3.sharding<"tp", dim = 0, count = 4>`: dimension `dim` is cut into `count` equal slices, one a
     rank of group "tp".
+
+    M3-C34: the group has a name, dim is not negative and count is positive.
   }];
   let parameters = (ins StringRefParameter<>:$group, "int64_t":$dim, "int64_t":$count);
   let assemblyFormat = "`<` $group `,` struct($dim, $count) `>`";

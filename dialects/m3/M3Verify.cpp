@@ -195,6 +195,21 @@ LogicalResult RouteOp::verify() {
   return success();
 }
 
+/// No operation but a route, which reads it as its bias, names the bias.
+static LogicalResult verifyBiasOnlySelects(RouteOp route, FlatSymbolRefAttr bias) {
+  Operation *table = SymbolTable::getNearestSymbolTable(route);
+  auto uses = SymbolTable::getSymbolUses(bias.getAttr(), table);
+  if (!uses)
+    return success(); // unknown operations: nothing can be said
+  for (SymbolTable::SymbolUse use : *uses) {
+    auto user = dyn_cast<RouteOp>(use.getUser());
+    if (!user || user.getRouterAttr() == bias)
+      return use.getUser()->emitOpError() << "M3-C25: the router bias " << bias
+                                          << " only selects, this operation reads it as well";
+  }
+  return success();
+}
+
 LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &tables) {
   WeightType router = resolve(tables, *this, getRouterAttr(), "M3-C26");
   if (!router)
@@ -213,7 +228,7 @@ LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (bias.getShape() != ArrayRef<int64_t>{router.rows()} || bias.getEncoding() != Encoding::F32)
     return emitOpError() << "M3-C25: the router bias only selects: " << getBiasAttr() << " ("
                          << bias << ") is no f32 vector of " << router.rows() << " elements";
-  return success();
+  return verifyBiasOnlySelects(*this, getBiasAttr());
 }
 
 LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &tables) {

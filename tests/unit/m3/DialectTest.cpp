@@ -29,7 +29,7 @@ std::string readAll(const std::string &path) {
 /// Every ```mlir block of M3Ops.td with the mnemonic of the definition that it stands in.
 std::vector<Example> examples() {
   std::vector<Example> result;
-  std::istringstream lines(readAll(M3_OPS_TD));
+  std::istringstream lines(readAll(M3C_ROOT "/dialects/m3/M3Ops.td"));
   std::string line, op, block;
   bool inside = false;
   std::regex definition("^def M3_\\w+Op : \\w+<\"(\\w+)\".*");
@@ -151,6 +151,28 @@ TEST_F(M3Examples, parseVerifyAndPrintAgain) {
     llvm::raw_string_ostream(again) << *reparsed;
     EXPECT_EQ(printed, again);
   }
+}
+
+/// The labels "M3-Cnn" in a set of files of the repository.
+std::set<std::string> labels(std::initializer_list<const char *> files) {
+  std::set<std::string> found;
+  std::regex label("M3-C\\d\\d");
+  for (const char *file : files) {
+    std::string text = readAll(std::string(M3C_ROOT "/") + file);
+    EXPECT_FALSE(text.empty()) << file;
+    for (std::sregex_iterator it(text.begin(), text.end(), label), end; it != end; ++it)
+      found.insert(it->str());
+  }
+  return found;
+}
+
+TEST(M3Labels, standInDescriptionVerifierAndTest) {
+  auto described = labels({"dialects/m3/M3Ops.td", "dialects/m3/M3Types.td"});
+  auto verified =
+      labels({"dialects/m3/M3.cpp", "dialects/m3/M3Verify.cpp", "dialects/m3/M3VerifyCache.cpp"});
+  EXPECT_GT(described.size(), 30u);
+  EXPECT_EQ(described, verified);
+  EXPECT_EQ(described, labels({"tests/lit/m3/invalid.mlir"}));
 }
 
 } // namespace
