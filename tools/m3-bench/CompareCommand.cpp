@@ -1,6 +1,6 @@
-// `m3-bench compare`: two results side by side.
-#include "tools/m3-bench/Commands.h"
-#include "tools/m3-bench/Report.h"
+// `m3-bench compare`: two reports side by side.
+#include "runtime/base/Error.h"
+#include "tools/m3-bench/Options.h"
 
 #include <algorithm>
 
@@ -9,42 +9,82 @@
 namespace m3c::bench {
 namespace {
 
-int runCompare(const std::string &before, const std::string &after, double tolerance) {
-  Report old = Report::read(before), fresh = Report::read(after);
+struct Arguments {
+  std::string before, after;
+  double tolerance = 0.05;
+  OutputOptions output;
+};
+
+/// How many times as fast `after` is.
+struct Ratio {
+  double value;
+  Interval interval;
+  const char *verdict() const {
+    return interval.low > 1 ? "faster" : interval.high < 1 ? "slower" : "same";
+  }
+};
+
+Ratio speedRatio(const Result &before, const Result &after) {
+  const auto &above = before.higherIsBetter ? after.samples : before.samples;
+  const auto &below = before.higherIsBetter ? before.samples : after.samples;
+  double divisor = median(below);
+  return {divisor > 0 ? median(above) / divisor : 0, ratioInterval(above, below)};
+}
+
+int runCompare(const Arguments &arguments) {
+  std::vector<Result> before = readResults(arguments.before), after = readResults(arguments.after);
+  nlohmann::ordered_json report = {{"tool", "m3-bench compare"},
+                                   {"version", M3C_VERSION},
+                                   {"before", arguments.before},
+                                   {"after", arguments.after},
+                                   {"results", nlohmann::ordered_json::array()}};
+  std::string text = fmt::format("{:<28} {:>12} {:>12} {:>8}  {:<16}\n", "", "before", "after",
+                                 "speed", "95% interval");
   bool worse = false;
-  fmt::print("{:<40} {:>12} {:>12} {:>8}\n", "metric", "before", "after", "better");
-  for (const Metric &metric : old.metrics) {
-    auto same = std::find_if(fresh.metrics.begin(), fresh.metrics.end(),
-                             [&](const Metric &other) { return other.name == metric.name; });
-    if (same == fresh.metrics.end()) {
-      fmt::print("{:<40} {:>12.4g} {:>12}\n", metric.name, metric.value.median, "absent");
+  for (const Result &a : before) {
+    auto b = std::find_if(after.begin(), after.end(), [&](const Result &other) {
+      return other.name == a.name && other.unit == a.unit;
+    });
+    if (b == after.end() || a.samples.empty() || b->samples.empty()) {
+      text += fmt::format("{:<28} only in {}\n", a.name, arguments.before);
       continue;
     }
-    Comparison comparison = compare(metric, *same);
-    worse |= comparison.clear && comparison.ratio < 1 - tolerance;
-    fmt::print("{:<40} {:>12.4g} {:>12.4g} {:>7.2f}x{}\n", metric.name, metric.value.median,
-               same->value.median, comparison.ratio,
-               comparison.clear ? "" : "  (within the spread)");
+    Ratio ratio = speedRatio(a, *b);
+    worse |= ratio.interval.high < 1 && ratio.value < 1 - arguments.tolerance;
+    text += fmt::format("{:<28} {:>12.4g} {:>12.4g} {:>7.3f}x  {:.3f} to {:.3f}   {}\n", a.name,
+                        median(a.samples), median(b->samples), ratio.value, ratio.interval.low,
+                        ratio.interval.high, ratio.verdict());
+    report["results"].push_back({{"name", a.name},
+                                 {"unit", a.unit},
+                                 {"before", median(a.samples)},
+                                 {"after", median(b->samples)},
+                                 {"speed", ratio.value},
+                                 {"low", ratio.interval.low},
+                                 {"high", ratio.interval.high},
+                                 {"verdict", ratio.verdict()}});
   }
+  if (report["results"].empty())
+    throw Error("the reports have no result in common",
+                fmt::format("{} and {}", arguments.before, arguments.after));
+  text +=
+      "\nspeed: ratio of medians, above 1 where the second report is faster; interval: "
+      "bootstrap of the medians\n(with fewer than 5 samples the widest ratio of two samples).\n";
+  deliver(arguments.output, report, text);
   return worse ? 1 : 0;
 }
 
 } // namespace
 
 std::function<int()> setUpCompare(CLI::App &app) {
-  struct Arguments {
-    std::string before, after;
-    double tolerance = 0.05;
-  };
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("before", arguments->before, "Result of m3-bench --json")->required();
-  app.add_option("after", arguments->after, "Another one")->required();
+  app.add_option("before", arguments->before, "Report of m3-bench")->required();
+  app.add_option("after", arguments->after, "Another, of the same command")->required();
   app.add_option("--tolerance", arguments->tolerance,
-                 "Exit code 1 when a metric is clearly worse by more than this share")
+                 "Exit code 1 when a result is slower by more than this share, beyond doubt")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  return
-      [arguments] { return runCompare(arguments->before, arguments->after, arguments->tolerance); };
+  addOutputOptions(app, arguments->output);
+  return [arguments] { return runCompare(*arguments); };
 }
 
 } // namespace m3c::bench

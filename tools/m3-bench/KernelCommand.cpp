@@ -1,118 +1,208 @@
-// `m3-bench kernel`: time of every kind of kernel within real steps, with the share of its limit.
+// `m3-bench kernel`: time of every kernel inside a step, each against its own limit.
+//
+// The step is replayed whole and each launch of its recorded graph is timed in its place, so that
+// caches hold what they hold in real work: a launch that is repeated alone would find its weights
+// in the cache.
+#include "runtime/base/Error.h"
 #include "runtime/plan/List.h"
-#include "tools/m3-bench/Bench.h"
-#include "tools/m3-bench/Commands.h"
-#include "tools/m3-bench/Traffic.h"
+#include "tools/m3-bench/Options.h"
+#include "tools/m3-bench/Workload.h"
 
-#include <map>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 namespace m3c::bench {
 namespace {
 
-struct KernelOptions {
-  BenchOptions bench;
-  std::vector<uint64_t> contexts = {2048};
+struct Arguments {
+  PlanOptions plan;
+  uint64_t context = 128;
   uint32_t rows = 1;
+  unsigned repeats = 0; ///< 0: 32 for one row, 5 for more
 };
 
-/// All launches of one kernel in a step.
-struct KernelTime {
-  std::string family;
-  uint32_t launches = 0;
-  std::vector<double> seconds; ///< of all launches together, one entry a step
-  Traffic traffic;
+/// Launches of one kind: a label without its layer.
+struct Kind {
+  std::string name, family, schedule;
+  unsigned launches = 0;
+  Work work;                   ///< of all its launches in a step
+  std::vector<double> seconds; ///< of all its launches, by step
 };
 
-std::map<std::string, KernelTime> measure(const Engine &engine, const KernelOptions &options,
-                                          uint64_t context) {
-  std::vector<int32_t> tokens = madeUpTokens(options.rows, engine.tables().model()->vocab());
-  std::unique_ptr<Session> session = benchSession(engine, options.bench, context);
-  std::map<std::string, KernelTime> times;
-  bool warm = false;
-  session->setStepTimes(
-      [&](uint32_t bucket, std::span<const double> seconds, const StepPlan &step) {
-        if (!warm)
-          return;
-        for (auto &[name, kernel] : times)
-          kernel.launches = 0, kernel.traffic = {};
-        std::map<std::string, double> sums;
-        auto launches = plan::list(engine.tables().buckets()->Get(bucket)->launches());
-        for (uint32_t i = 0; i < launches.size(); ++i) {
-          const plan::Kernel &entry = *engine.tables().kernels()->Get(launches[i]->kernel());
-          KernelTime &kernel = times[entry.name()->str()];
-          kernel.family = entry.family() ? entry.family()->str() : "";
-          kernel.launches++;
-          Traffic one = trafficOf(engine.tables(), *launches[i], step, context);
-          kernel.traffic.bytes += one.bytes;
-          kernel.traffic.flops += one.flops;
-          sums[entry.name()->str()] += seconds[i];
-        }
-        for (auto &[name, sum] : sums)
-          times[name].seconds.push_back(sum);
-      });
-  for (uint32_t run = 0; run <= options.bench.repeat; ++run) {
-    SequenceId sequence = session->create();
-    session->extendMadeUp(sequence, context - options.rows);
-    Append append = {sequence, tokens, Want::Last};
-    warm = run > 0;
-    session->run({&append, 1}, nullptr);
-    session->release(sequence);
+class KernelBench {
+public:
+  explicit KernelBench(const Arguments &arguments)
+      : arguments(arguments), repeats(arguments.repeats     ? arguments.repeats
+                                      : arguments.rows == 1 ? 32
+                                                            : 5),
+        workload(arguments.plan, arguments.context + uint64_t(arguments.rows) * stepsOfSequence()),
+        limits(arguments.plan.threads, arithmeticOf(workload.engine().target())) {
+    shape = {arguments.context, arguments.rows, 1, {}};
+    countExperts();
+    listKinds();
   }
-  return times;
+
+  void run() {
+    for (unsigned done = 0; done < repeats;) {
+      limits.sample();
+      SequenceId sequence = workload.grown(arguments.context);
+      workload.session().setStepTimes([&](const hal::Graph &graph, std::span<const double> seconds,
+                                          uint32_t) { take(graph, seconds); });
+      UsageClock usage;
+      for (unsigned i = 0; i < stepsOfSequence() && done < repeats; ++i, ++done)
+        workload.append(sequence, arguments.rows);
+      wall += usage.wallSeconds();
+      cpu += usage.cpuSeconds();
+      workload.session().setStepTimes(nullptr);
+      workload.session().release(sequence);
+    }
+  }
+
+  nlohmann::ordered_json report() const;
+  std::string text() const;
+
+private:
+  /// Steps before the context has grown too much: then the sequence is made anew.
+  unsigned stepsOfSequence() const { return arguments.rows == 1 ? 16 : 1; }
+
+  /// Counted in a prompt of as many rows.
+  void countExperts() {
+    if (arguments.rows == 1)
+      return; // one row chooses top-k experts in every layer
+    Workload::ExpertCounts experts;
+    workload.session().release(workload.prefill(arguments.rows, &experts));
+    if (experts.size() == 1)
+      shape.distinctExperts = experts[0];
+  }
+
+  void listKinds() {
+    const plan::Bucket *bucket = bucketFor(workload.tables(), shape);
+    if (!bucket || arguments.rows > arguments.plan.chunk)
+      throw Error(fmt::format("{} rows are not one step of this plan", arguments.rows),
+                  arguments.plan.plan, "one step is timed", "ask for fewer --rows");
+    for (const plan::Launch *launch : plan::list(bucket->launches())) {
+      const plan::Kernel &kernel = *workload.tables().kernels()->Get(launch->kernel());
+      Kind &kind = kindOf(kindOfLabel(launch->label()->string_view()));
+      kind.family = kernel.family()->str();
+      kind.schedule = kernel.schedule() ? kernel.schedule()->str() : "";
+      ++kind.launches;
+      kind.work += launchWork(workload.tables(), *launch, shape);
+    }
+  }
+
+  Kind &kindOf(const std::string &name) {
+    auto found = std::find_if(kinds.begin(), kinds.end(),
+                              [&](const Kind &kind) { return kind.name == name; });
+    if (found != kinds.end())
+      return *found;
+    return kinds.emplace_back(Kind{name, "", "", 0, {}, {}});
+  }
+
+  void take(const plan::Bucket &bucket, std::span<const double> seconds) {
+    for (Kind &kind : kinds)
+      kind.seconds.push_back(0);
+    auto launches = plan::list(bucket.launches());
+    for (uint32_t i = 0; i < launches.size(); ++i)
+      kindOf(kindOfLabel(launches[i]->label()->string_view())).seconds.back() += seconds[i];
+  }
+
+  double least(const Kind &kind) const {
+    return limits.leastSeconds(kind.work.bytes, kind.work.operations,
+                               workload.workingSet(arguments.context + arguments.rows));
+  }
+
+  std::vector<const Kind *> bySeconds() const {
+    std::vector<const Kind *> sorted;
+    for (const Kind &kind : kinds)
+      sorted.push_back(&kind);
+    std::sort(sorted.begin(), sorted.end(),
+              [](const Kind *a, const Kind *b) { return median(a->seconds) > median(b->seconds); });
+    return sorted;
+  }
+
+  const Arguments &arguments;
+  unsigned repeats;
+  Workload workload;
+  LimitSamples limits;
+  StepShape shape;
+  std::vector<Kind> kinds;
+  double wall = 0, cpu = 0;
+};
+
+nlohmann::ordered_json KernelBench::report() const {
+  nlohmann::ordered_json out = reportHead("kernel");
+  out.update(workload.json());
+  out["context"] = arguments.context;
+  out["rows"] = arguments.rows;
+  out["limits"] = limits.json();
+  out["cpu_per_thread_second"] = cpu / wall / workload.threads();
+  for (const Kind *kind : bySeconds()) {
+    Result result{fmt::format("{}@{}+{}", kind->name, arguments.context, arguments.rows), "seconds",
+                  false, kind->seconds};
+    result.facts = {{"family", kind->family},
+                    {"schedule", kind->schedule},
+                    {"launches", kind->launches},
+                    {"bytes", kind->work.bytes},
+                    {"operations", kind->work.operations},
+                    {"limit_seconds", least(*kind)},
+                    {"share_of_limit", least(*kind) / median(kind->seconds)}};
+    out["results"].push_back(resultJson(result));
+  }
+  return out;
 }
 
-void show(const Engine &engine, const hal::DeviceLimits &limits, uint64_t context,
-          const std::map<std::string, KernelTime> &times, Report &report) {
-  fmt::print(stderr, "{} tokens of context\n{:<40} {:>8} {:>10} {:>9} {:>9} {:>7}\n", context,
-             "kernel", "launches", "µs a step", "GB/s", "GFLOP/s", "limit");
+std::string KernelBench::text() const {
   double all = 0;
-  for (const auto &[name, kernel] : times) {
-    Summary summary = summarise(kernel.seconds);
-    double best = bestTime(kernel.traffic, limits, engine.target());
-    all += summary.median;
-    fmt::print(stderr, "{:<40} {:>8} {:>10.1f} {:>9.2f} {:>9.2f} {:>6.0f}%\n", name,
-               kernel.launches, summary.median * 1e6, kernel.traffic.bytes / summary.median / 1e9,
-               kernel.traffic.flops / summary.median / 1e9, 100 * best / summary.median);
-    report.metrics.push_back({fmt::format("{} at {}", name, context), "s", false, summary});
-    report.extra[fmt::format("{} at {}", name, context)] = {
-        {"family", kernel.family},
-        {"launches", kernel.launches},
-        {"bytes", kernel.traffic.bytes},
-        {"flops", kernel.traffic.flops},
-        {"share_of_limit", best / summary.median}};
+  for (const Kind &kind : kinds)
+    all += median(kind.seconds);
+  std::string text = fmt::format(
+      "machine  {}\nlimits   {} ({})\n{}step     {} rows after {} tokens, {} repeats, {:.3f} ms in "
+      "kernels; cpu/wall {:.2f}\n\n",
+      machineText(), limits.text(),
+      limits.level(workload.workingSet(arguments.context + arguments.rows)), workload.text(),
+      arguments.rows, arguments.context, repeats, all * 1e3, cpu / wall / workload.threads());
+  text += fmt::format("{:<18} {:>4} {:>10} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7} {:>9} {:>8}\n",
+                      "kernel", "n", "us each", "ms", "share", "spread", "MB", "GFLOP", "GB/s",
+                      "GFLOP/s", "limit");
+  for (const Kind *kind : bySeconds()) {
+    Summary summary = summarise(kind->seconds);
+    double seconds = summary.median;
+    text += fmt::format("{:<18} {:>4} {:>10.2f} {:>9.3f} {:>5.1f} % {:>5.1f} % {:>9.3f} {:>9.4f} "
+                        "{:>7.1f} {:>9.1f} {:>6.1f} %\n",
+                        kind->name, kind->launches, seconds / kind->launches * 1e6, seconds * 1e3,
+                        100 * seconds / all, 100 * summary.spread(), kind->work.bytes / 1e6,
+                        kind->work.operations / 1e9, kind->work.bytes / seconds / 1e9,
+                        kind->work.operations / seconds / 1e9, 100 * least(*kind) / seconds);
   }
-  fmt::print(stderr, "{:<40} {:>8} {:>10.1f}\n", "all", "", all * 1e6);
+  return text + "\nn: launches of the kind in a step; ms: median of all of them; MB, GFLOP: the "
+                "least that they must read and compute\n(each weight once, of experts the chosen "
+                "ones, of the cache index keys of all tokens, keys and values of the selected; 2 "
+                "for a multiply-add).\nlimit: the larger of bytes / bandwidth and operations / "
+                "peak, as measured in this run, over the median.\n";
 }
 
-int runKernel(const KernelOptions &options) {
-  std::unique_ptr<Engine> engine = openBench(options.bench);
-  hal::DeviceLimits limits = engine->device().measureLimits();
-  Report report;
-  report.command = "kernel";
-  report.setDevice(engine->device(), limits);
-  for (uint64_t context : options.contexts)
-    show(*engine, limits, context,
-         measure(*engine, options, std::max<uint64_t>(context, options.rows)), report);
-  report.write(options.bench.json);
+int runKernel(const Arguments &arguments) {
+  KernelBench bench(arguments);
+  bench.run();
+  deliver(arguments.plan.output, bench.report(), bench.text());
   return 0;
 }
 
 } // namespace
 
 std::function<int()> setUpKernel(CLI::App &app) {
-  auto options = std::make_shared<KernelOptions>();
-  addBenchOptions(app, options->bench);
-  app.add_option("--context", options->contexts,
-                 "Lengths in tokens after the step, separated by commas; the cache before it is "
-                 "made up")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--rows", options->rows, "Tokens in the step: 1 = decode")
+  auto arguments = std::make_shared<Arguments>();
+  addPlanOptions(app, arguments->plan);
+  app.add_option("--context", arguments->context,
+                 "Tokens in the cache before the step; beyond 4096 made-up ones")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  return [options] { return runKernel(*options); };
+  app.add_option("--rows", arguments->rows, "Tokens of the step: 1 = decode")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--repeats", arguments->repeats, "Steps to time; 0 = 32 of one row, 5 of more");
+  return [arguments] { return runKernel(*arguments); };
 }
 
 } // namespace m3c::bench

@@ -1,99 +1,195 @@
-// `m3-bench step`: prefill and decode speed of a plan.
-#include "tools/m3-bench/Bench.h"
-#include "tools/m3-bench/Commands.h"
-#include "tools/m3-bench/Traffic.h"
+// `m3-bench step`: tokens a second of decode and prefill, as a user sees them.
+#include "tools/m3-bench/Options.h"
+#include "tools/m3-bench/Workload.h"
 
-#include <chrono>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 namespace m3c::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-struct StepOptions {
-  BenchOptions bench;
-  std::vector<uint64_t> contexts = {128, 2048};
-  uint32_t decode = 32;
+struct Arguments {
+  PlanOptions plan;
+  std::vector<uint64_t> contexts = {128, 2048}, prompts = {2048};
+  unsigned rounds = 5, tokens = 32;
 };
 
-double seconds(Clock::time_point begun) {
-  return std::chrono::duration<double>(Clock::now() - begun).count();
-}
+/// One row of the report: seconds of a token, or of a whole prompt.
+struct Case {
+  std::string name;
+  uint64_t context, tokens; ///< tokens that a sample is for
+  bool decode;
+  Work work;
+  Result result;
+  double wall = 0, cpu = 0;
+};
 
-StepPlan oneRow() {
-  StepPlan step;
-  step.rows = step.logitRows = 1;
-  return step;
-}
-
-/// Prefill of `context` tokens and decode after it, `repeat` times, after one run to warm up.
-void measure(const Engine &engine, const StepOptions &options, uint64_t context,
-             const hal::DeviceLimits &limits, Report &report) {
-  std::vector<int32_t> tokens =
-      madeUpTokens(context + options.decode, engine.tables().model()->vocab());
-  std::unique_ptr<Session> session = benchSession(engine, options.bench, tokens.size());
-  std::vector<double> prefill, decode;
-  for (uint32_t run = 0; run <= options.bench.repeat; ++run) {
-    SequenceId sequence = session->create();
-    Append append = {sequence, std::span(tokens).first(context), Want::Last};
-    Clock::time_point begun = Clock::now();
-    session->run({&append, 1}, nullptr);
-    double prefillTime = seconds(begun);
-    begun = Clock::now();
-    for (uint32_t i = 0; i < options.decode; ++i) {
-      append.tokens = std::span(tokens).subspan(context + i, 1);
-      session->run({&append, 1}, nullptr);
-    }
-    double decodeTime = seconds(begun);
-    session->release(sequence);
-    if (run == 0)
-      continue;
-    prefill.push_back(double(context) / prefillTime);
-    decode.push_back(options.decode / decodeTime);
+class StepBench {
+public:
+  explicit StepBench(const Arguments &arguments)
+      : arguments(arguments), workload(arguments.plan, longest(arguments)),
+        limits(arguments.plan.threads, arithmeticOf(workload.engine().target())) {
+    for (uint64_t prompt : arguments.prompts)
+      addPrefill(prompt);
+    for (uint64_t context : arguments.contexts)
+      addDecode(context);
   }
-  report.metrics.push_back(
-      {fmt::format("prefill {}", context), "tokens/s", true, summarise(prefill)});
-  report.metrics.push_back(
-      {fmt::format("decode at {}", context), "tokens/s", true, summarise(decode)});
-  Traffic traffic = trafficOfStep(engine.tables(), oneRow(), context + options.decode / 2);
-  double rate = report.metrics.back().value.median;
-  report.extra[fmt::format("decode at {}", context)] = {
-      {"bytes_per_token", traffic.bytes},
-      {"share_of_read_bandwidth", rate * traffic.bytes / limits.readBytesPerSecond}};
-  fmt::print(stderr, "decode at {}: {:.1f} MB a token, {:.0f}% of the read bandwidth\n", context,
-             traffic.bytes / 1e6, 100 * rate * traffic.bytes / limits.readBytesPerSecond);
+
+  void run() {
+    for (unsigned round = 0; round < arguments.rounds; ++round)
+      for (Case &entry : cases) {
+        limits.sample();
+        entry.decode ? decode(entry) : prefill(entry);
+      }
+  }
+
+  nlohmann::ordered_json report() const;
+  std::string text() const;
+
+private:
+  static uint64_t longest(const Arguments &arguments) {
+    uint64_t tokens = 0;
+    for (uint64_t prompt : arguments.prompts)
+      tokens = std::max(tokens, prompt);
+    for (uint64_t context : arguments.contexts)
+      tokens = std::max(tokens, context + arguments.tokens);
+    return tokens;
+  }
+
+  /// Its warm-up counts the experts, too.
+  void addPrefill(uint64_t tokens) {
+    Workload::ExpertCounts experts;
+    workload.session().release(workload.prefill(tokens, &experts));
+    Case entry{fmt::format("prefill@{}", tokens), 0, tokens, false, {}, {}};
+    for (const StepShape &shape : workload.prefillShapes(tokens, experts))
+      entry.work += stepWork(workload.tables(), shape);
+    add(std::move(entry));
+  }
+
+  void addDecode(uint64_t context) {
+    StepShape shape{context + arguments.tokens / 2, 1, 1};
+    add({fmt::format("decode@{}", context),
+         context,
+         1,
+         true,
+         stepWork(workload.tables(), shape),
+         {}});
+  }
+
+  void add(Case entry) {
+    entry.result.name = entry.name;
+    entry.result.unit = "seconds";
+    cases.push_back(std::move(entry));
+  }
+
+  void prefill(Case &entry) {
+    UsageClock usage;
+    SequenceId sequence = workload.prefill(entry.tokens);
+    note(entry, usage);
+    entry.result.samples.push_back(usage.wallSeconds());
+    workload.session().release(sequence);
+  }
+
+  void decode(Case &entry) {
+    SequenceId sequence = workload.grown(entry.context);
+    UsageClock usage;
+    for (unsigned i = 0; i < arguments.tokens; ++i) {
+      UsageClock token;
+      workload.append(sequence, 1);
+      entry.result.samples.push_back(token.wallSeconds());
+    }
+    note(entry, usage);
+    workload.session().release(sequence);
+  }
+
+  static void note(Case &entry, const UsageClock &usage) {
+    entry.wall += usage.wallSeconds();
+    entry.cpu += usage.cpuSeconds();
+  }
+
+  double least(const Case &entry) const {
+    return limits.leastSeconds(entry.work.bytes, entry.work.operations,
+                               workload.workingSet(entry.context + entry.tokens));
+  }
+
+  const Arguments &arguments;
+  Workload workload;
+  LimitSamples limits;
+  std::vector<Case> cases;
+};
+
+nlohmann::ordered_json StepBench::report() const {
+  nlohmann::ordered_json out = reportHead("step");
+  out.update(workload.json());
+  out["limits"] = limits.json();
+  for (const Case &entry : cases) {
+    Result result = entry.result;
+    Summary summary = summarise(result.samples);
+    double seconds = summary.median;
+    result.facts["tokens_per_second"] = double(entry.tokens) / seconds;
+    result.facts["bytes"] = entry.work.bytes;
+    result.facts["operations"] = entry.work.operations;
+    result.facts["limit_level"] = limits.level(workload.workingSet(entry.context + entry.tokens));
+    result.facts["limit_seconds"] = least(entry);
+    result.facts["share_of_limit"] = least(entry) / seconds;
+    result.facts["cpu_per_thread_second"] = entry.cpu / entry.wall / workload.threads();
+    out["results"].push_back(resultJson(result));
+  }
+  return out;
 }
 
-int runStep(const StepOptions &options) {
-  std::unique_ptr<Engine> engine = openBench(options.bench);
-  hal::DeviceLimits limits = engine->device().measureLimits();
-  Report report;
-  report.command = "step";
-  report.setDevice(engine->device(), limits);
-  fmt::print(stderr, "{} threads, read bandwidth {:.1f} GB/s, FP32 {:.0f} GFLOP/s ({})\n",
-             engine->device().info().workers, limits.readBytesPerSecond / 1e9,
-             arithmeticLimit(limits, engine->target()) / 1e9, engine->target().chip()->str());
-  for (uint64_t context : options.contexts)
-    measure(*engine, options, context, limits, report);
-  printMetrics(report.metrics);
-  report.write(options.bench.json);
+std::string StepBench::text() const {
+  std::string text =
+      fmt::format("machine  {}\nlimits   {}\n{}\n", machineText(), limits.text(), workload.text());
+  text += fmt::format("{:<16} {:>10} {:>10} {:>7} {:>9} {:>9} {:>8} {:>7} {:>8}\n", "", "tokens/s",
+                      "ms", "spread", "MB", "GFLOP", "GB/s", "limit", "cpu/wall");
+  for (const Case &entry : cases) {
+    Summary summary = summarise(entry.result.samples);
+    double seconds = summary.median;
+    text += fmt::format(
+        "{:<16} {:>10.1f} {:>10.2f} {:>5.1f} % {:>9.1f} {:>9.2f} {:>8.1f} {:>5.1f} % "
+        "{:>8.2f}\n",
+        entry.name, double(entry.tokens) / seconds, seconds * 1e3, 100 * summary.spread(),
+        entry.work.bytes / 1e6, entry.work.operations / 1e9, entry.work.bytes / seconds / 1e9,
+        100 * least(entry) / seconds, entry.cpu / entry.wall / workload.threads());
+  }
+  return text + "\nms: median of a token (decode) or of the whole prompt, which is the time to its "
+                "first token (prefill).\nspread: 90% less 10% quantile over the median. MB, GFLOP: "
+                "the least that a sample must read and compute.\nlimit: least time (the larger of "
+                "bytes / bandwidth and operations / peak, as measured in this run) over the "
+                "median.\ncpu/wall: processor seconds of a thread for each second that passes; "
+                "well under 1.00 means that other programs disturbed the run.\n";
+}
+
+int runStep(const Arguments &arguments) {
+  StepBench bench(arguments);
+  bench.run();
+  deliver(arguments.plan.output, bench.report(), bench.text());
   return 0;
 }
 
 } // namespace
 
 std::function<int()> setUpStep(CLI::App &app) {
-  auto options = std::make_shared<StepOptions>();
-  addBenchOptions(app, options->bench);
-  app.add_option("--context", options->contexts, "Prompt lengths in tokens, separated by commas")
+  auto arguments = std::make_shared<Arguments>();
+  addPlanOptions(app, arguments->plan);
+  app.add_option("--context", arguments->contexts,
+                 "Tokens in the cache before decode, a list; beyond 4096 made-up ones")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--decode", options->decode, "Tokens to decode after each prompt")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  return [options] { return runStep(*options); };
+  app.add_option("--prompt", arguments->prompts, "Tokens of a prompt to take in, a list")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--tokens", arguments->tokens, "Tokens to decode in a round")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--rounds", arguments->rounds, "Times that everything is run, limits between")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  return [arguments] { return runStep(*arguments); };
 }
 
 } // namespace m3c::bench

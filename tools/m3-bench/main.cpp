@@ -1,5 +1,5 @@
 #include "runtime/base/Error.h"
-#include "tools/m3-bench/Commands.h"
+#include "tools/m3-bench/Options.h"
 
 #include <cstdio>
 #include <exception>
@@ -16,10 +16,11 @@ struct Command {
 };
 
 constexpr Command commands[] = {
-    {"limits", "Read bandwidth and arithmetic of this machine", m3c::bench::setUpLimits},
-    {"step", "Prefill and decode speed of a plan", m3c::bench::setUpStep},
-    {"kernel", "Time of every kernel within a step", m3c::bench::setUpKernel},
-    {"compare", "Two results side by side", m3c::bench::setUpCompare},
+    {"limits", "Read bandwidth and FP32 peak of this machine", m3c::bench::setUpLimits},
+    {"kernel", "Time of every kernel inside a step, with its share of the limit",
+     m3c::bench::setUpKernel},
+    {"step", "Decode and prefill speed, with the share of the limit", m3c::bench::setUpStep},
+    {"compare", "Two reports side by side, with confidence intervals", m3c::bench::setUpCompare},
 };
 
 /// Exit codes: 0 done, 1 bad input or a failed operation, 2 wrong usage.
@@ -40,7 +41,7 @@ int runCommand(const std::function<int()> &run) {
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("m3-bench measures a plan that `m3c compile` wrote.", "m3-bench");
+  CLI::App app("m3-bench measures plans, kernels and this machine.", "m3-bench");
   app.set_version_flag("--version", "m3-bench " M3C_VERSION);
   app.require_subcommand(1);
   std::function<int()> chosen;

@@ -1,15 +1,17 @@
-// Statistics and traffic of m3-bench, and its commands over the toy plan.
+// Statistics and least work of m3-bench, the limit meter, and the commands over the toy plan.
 #include "runtime/base/Error.h"
+#include "runtime/drivers/host/HostLimits.h"
 #include "runtime/plan/PlanFile.h"
 #include "tests/unit/runtime/ToyPlan.h"
 #include "tools/m3-bench/Report.h"
-#include "tools/m3-bench/Traffic.h"
+#include "tools/m3-bench/Work.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <fstream>
 
 using namespace m3c;
 using namespace m3c::bench;
@@ -22,21 +24,34 @@ TEST(Statistics, QuantilesInterpolate) {
   EXPECT_DOUBLE_EQ(summary.median, 6);
   EXPECT_DOUBLE_EQ(summary.low, 2);
   EXPECT_DOUBLE_EQ(summary.high, 10);
-  EXPECT_EQ(summary.samples, 11u);
-  EXPECT_DOUBLE_EQ(summarise({1, 2}).median, 1.5);
-  EXPECT_DOUBLE_EQ(summarise({7}).high, 7);
-  EXPECT_THROW(summarise({}), Error);
+  EXPECT_DOUBLE_EQ(summary.least, 1);
+  EXPECT_DOUBLE_EQ(summary.spread(), 8.0 / 6);
+  EXPECT_EQ(summary.count, 11u);
+  EXPECT_DOUBLE_EQ(median(std::vector<double>{1, 2}), 1.5);
+  EXPECT_DOUBLE_EQ(quantile(std::vector<double>{7}, 0.9), 7);
+  EXPECT_EQ(summarise({}).count, 0u);
 }
 
-TEST(Statistics, ComparisonKnowsTheDirection) {
-  Metric speed = {"s", "tokens/s", true, {5, 100, 95, 105}};
-  Metric faster = {"s", "tokens/s", true, {5, 120, 115, 125}};
-  EXPECT_DOUBLE_EQ(compare(speed, faster).ratio, 1.2);
-  EXPECT_TRUE(compare(speed, faster).clear);
-  Metric near = {"s", "tokens/s", true, {5, 102, 99, 106}};
-  EXPECT_FALSE(compare(speed, near).clear);
-  Metric time = {"t", "s", false, {5, 2, 1.9, 2.1}}, shorter = {"t", "s", false, {5, 1, 0.9, 1.1}};
-  EXPECT_DOUBLE_EQ(compare(time, shorter).ratio, 2);
+TEST(Statistics, IntervalHoldsTheRatioOfMedians) {
+  std::vector<double> slow, fast;
+  for (int i = 0; i < 40; ++i) {
+    slow.push_back(2.0 + 0.01 * (i % 7));
+    fast.push_back(1.0 + 0.01 * (i % 5));
+  }
+  Interval apart = ratioInterval(slow, fast);
+  EXPECT_LT(apart.low, median(slow) / median(fast));
+  EXPECT_GT(apart.high, median(slow) / median(fast));
+  EXPECT_GT(apart.low, 1.9);
+  EXPECT_LT(apart.high, 2.1);
+  Interval same = ratioInterval(slow, slow);
+  EXPECT_LE(same.low, 1);
+  EXPECT_GE(same.high, 1);
+  // The same samples give the same interval.
+  EXPECT_EQ(apart.low, ratioInterval(slow, fast).low);
+  // Few samples: the widest ratio.
+  Interval few = ratioInterval(std::vector<double>{2, 3}, std::vector<double>{1, 1.5});
+  EXPECT_DOUBLE_EQ(few.low, 2 / 1.5);
+  EXPECT_DOUBLE_EQ(few.high, 3);
 }
 
 namespace {
@@ -63,8 +78,10 @@ plan::PlanFile expertPlan() {
     buffer->pieces.push_back(std::move(piece));
   }
   tables.weights.push_back(std::move(buffer));
-  for (auto &bucket : tables.buckets)
+  for (auto &bucket : tables.buckets) {
     bucket->launches[2]->args[9]->index = 1;
+    bucket->launches[1]->label = "layers.0.attention";
+  }
   tables.kernels[0]->family = "index_score";
   tables.kernels[1]->family = "attention";
   writer.setTables(tables);
@@ -74,48 +91,125 @@ plan::PlanFile expertPlan() {
 
 } // namespace
 
-TEST(Traffic, CountsWhatALaunchMustRead) {
+TEST(Work, CountsWhatALaunchMustDo) {
   plan::PlanFile plan = expertPlan();
   const plan::Bucket &bucket = *plan.tables().buckets()->Get(0);
-  StepPlan step;
-  step.rows = step.logitRows = 1;
+  StepShape step{299, 1, 1, {}};
   // One row reads 2 of 8 experts of 1024 bytes and does 2·2·32·64 operations.
-  Traffic experts = trafficOf(plan.tables(), *bucket.launches()->Get(2), step, 300);
-  EXPECT_NEAR(experts.bytes, 2 * 1024, 1e-6);
-  EXPECT_NEAR(experts.flops, 2 * 2 * 32 * 64, 1e-6);
-  // 300 tokens are 3 pages of one index-key slot of 256 bytes; 300 keys of 128 elements.
-  Traffic index = trafficOf(plan.tables(), *bucket.launches()->Get(0), step, 300);
-  EXPECT_DOUBLE_EQ(index.bytes, 3 * 256);
-  EXPECT_DOUBLE_EQ(index.flops, 2 * 300 * 128);
-  // Sparse attention reads 2 of the 3 blocks, K and V, and does 4 operations an element.
-  Traffic attention = trafficOf(plan.tables(), *bucket.launches()->Get(1), step, 300);
-  EXPECT_DOUBLE_EQ(attention.bytes, 2 * 2 * 256);
-  EXPECT_DOUBLE_EQ(attention.flops, 4 * 256 * 128);
-  hal::DeviceLimits limits = {1e9, {{"a", 1e12}}};
-  const plan::Target &target = *plan.tables().targets()->Get(0);
-  EXPECT_DOUBLE_EQ(bestTime(attention, limits, target), 1024 / 1e9);
+  Work experts = launchWork(plan.tables(), *bucket.launches()->Get(2), step);
+  EXPECT_DOUBLE_EQ(experts.bytes, 2 * 1024);
+  EXPECT_DOUBLE_EQ(experts.operations, 2 * 2 * 32 * 64);
+  // 300 index keys of 2 bytes an element, 128 elements.
+  Work index = launchWork(plan.tables(), *bucket.launches()->Get(0), step);
+  EXPECT_DOUBLE_EQ(index.bytes, 300 * 2);
+  EXPECT_DOUBLE_EQ(index.operations, 2 * 300 * 128);
+  // Sparse attention: one whole block and the 44 tokens of the newest.
+  Work attention = launchWork(plan.tables(), *bucket.launches()->Get(1), step);
+  EXPECT_DOUBLE_EQ(attention.bytes, (128 + 44) * 2 * 2);
+  EXPECT_DOUBLE_EQ(attention.operations, 4 * (128 + 44) * 128);
 }
 
-TEST(BenchTool, MeasuresAndCompares) {
+TEST(Work, CountsRowsOfAPrompt) {
+  plan::PlanFile plan = expertPlan();
+  const plan::Bucket &bucket = *plan.tables().buckets()->Get(1);
+  StepShape step{0, 3, 1, {}};
+  // Rows see 1, 2 and 3 tokens.
+  Work index = launchWork(plan.tables(), *bucket.launches()->Get(0), step);
+  EXPECT_DOUBLE_EQ(index.operations, 2 * (1 + 2 + 3) * 128);
+  EXPECT_DOUBLE_EQ(index.bytes, 3 * 2);
+  // Three rows read at most 6 experts; exactly 5 where they were counted, for a label with a layer.
+  Work experts = launchWork(plan.tables(), *bucket.launches()->Get(2), step);
+  EXPECT_DOUBLE_EQ(experts.bytes, 6 * 1024);
+  EXPECT_DOUBLE_EQ(experts.operations, 3 * 2 * 2 * 32 * 64);
+}
+
+TEST(Work, FindsTheBucketAndTheLabel) {
+  plan::PlanFile plan = expertPlan();
+  EXPECT_EQ(bucketFor(plan.tables(), {0, 3, 1, {}})->rows(), 4u);
+  EXPECT_EQ(bucketFor(plan.tables(), {0, 17, 1, {}}), nullptr);
+  EXPECT_EQ(layerOfLabel("layers.12.route"), 12);
+  EXPECT_EQ(kindOfLabel("layers.12.route"), "route");
+  EXPECT_EQ(layerOfLabel("head"), -1);
+  EXPECT_EQ(kindOfLabel("head"), "head");
+}
+
+TEST(LimitMeter, MeasuresEveryLevel) {
+  hal::LimitMeter meter(1);
+  ASSERT_FALSE(meter.levels().empty());
+  EXPECT_EQ(meter.levels().back().name, "memory");
+  for (const hal::MemoryLevel &level : meter.levels())
+    EXPECT_GT(level.probeBytes, 0u) << level.name;
+  EXPECT_GT(meter.readBandwidth(meter.levels().back()), 1e6);
+  EXPECT_GT(meter.clock(), 1e6);
+  for (const std::string &set : hal::arithmeticSets()) {
+    // A core does at most two multiply-adds of 16 lanes a cycle; no core has a clock beyond 10 GHz.
+    // More than that would mean that the loop was folded away.
+    EXPECT_GT(meter.arithmeticPeak(set), 1e6) << set;
+    EXPECT_LT(meter.arithmeticPeak(set), 10e9 * 64) << set;
+  }
+  EXPECT_THROW(meter.arithmeticPeak("abacus"), Error);
+}
+
+namespace {
+
+struct BenchTool : testing::Test {
   std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "bench_tool";
-  std::filesystem::create_directories(folder);
-  test::toyPlan().publish(folder / "toy.m3plan");
-  auto run = [&](const std::string &arguments) {
+
+  void SetUp() override {
+    std::filesystem::create_directories(folder);
+    test::toyPlan().publish(folder / "toy.m3plan");
+  }
+  std::string at(const std::string &name) const { return (folder / name).string(); }
+  int run(const std::string &arguments) const {
     int status = std::system(
         fmt::format("{} {} > {}/out 2>&1", M3_BENCH, arguments, folder.string()).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  };
-  std::string plan = (folder / "toy.m3plan").string(), a = (folder / "a.json").string();
-  EXPECT_EQ(run("step " + plan + " --context 20,200 --decode 4 --repeat 3 --json " + a), 0);
-  Report report = Report::read(a);
-  ASSERT_EQ(report.metrics.size(), 4u);
-  EXPECT_EQ(report.metrics[3].name, "decode at 200");
-  EXPECT_GT(report.metrics[3].value.median, 0);
-  EXPECT_EQ(report.metrics[3].value.samples, 3u);
-  EXPECT_EQ(run("compare " + a + " " + a), 0);
-  std::string k = (folder / "k.json").string();
-  EXPECT_EQ(run("kernel " + plan + " --context 130,900 --repeat 2 --json " + k), 0);
-  EXPECT_EQ(Report::read(k).metrics.size(), 6u);
-  EXPECT_EQ(run("compare " + a + " " + plan), 1);
+  }
+};
+
+} // namespace
+
+TEST_F(BenchTool, MeasuresStepsAndKernels) {
+  EXPECT_EQ(run("step " + at("toy.m3plan") +
+                " --context 20,200 --prompt 30 --tokens 4 --rounds 2 --threads 1 -o " +
+                at("step.json")),
+            0);
+  std::vector<Result> results = readResults(at("step.json"));
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].name, "prefill@30");
+  EXPECT_EQ(results[0].samples.size(), 2u);
+  EXPECT_EQ(results[2].name, "decode@200");
+  EXPECT_EQ(results[2].samples.size(), 8u);
+  EXPECT_GT(median(results[2].samples), 0);
+  EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --context 130 --repeats 2 --threads 1 -o " +
+                at("kernel.json")),
+            0);
+  EXPECT_EQ(readResults(at("kernel.json")).size(), 3u); // one for each launch of the toy plan
+  EXPECT_EQ(run("compare " + at("step.json") + " " + at("kernel.json")), 1); // nothing in common
+  EXPECT_EQ(run("compare " + at("step.json") + " " + at("toy.m3plan")), 1);
+  EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --rows 4000"), 1);
+  EXPECT_EQ(run("step " + at("toy.m3plan") + " --context 100000"), 1);
   EXPECT_EQ(run("step"), 2);
+}
+
+TEST_F(BenchTool, ComparesByTheIntervalOfMedians) {
+  auto report = [&](const std::string &name, double seconds, double rate) {
+    Result time{"a", "seconds", false, {}}, speed{"b", "tokens/s", true, {}};
+    for (int i = 0; i < 9; ++i) {
+      time.samples.push_back(seconds * (1 + 0.001 * i));
+      speed.samples.push_back(rate * (1 + 0.001 * i));
+    }
+    writeReport(at(name), {{"results", {resultJson(time), resultJson(speed)}}});
+  };
+  report("old.json", 2, 100);
+  report("fast.json", 1, 200);
+  report("slow.json", 2, 80);
+  EXPECT_EQ(run("compare " + at("old.json") + " " + at("fast.json") + " --json"), 0);
+  nlohmann::json out = nlohmann::json::parse(std::ifstream(at("out")));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(out["results"][i]["speed"].get<double>(), 2, 1e-9);
+    EXPECT_EQ(out["results"][i]["verdict"], "faster");
+  }
+  EXPECT_EQ(run("compare " + at("old.json") + " " + at("slow.json")), 1);
+  EXPECT_EQ(run("compare " + at("old.json") + " " + at("slow.json") + " --tolerance 0.3"), 0);
 }

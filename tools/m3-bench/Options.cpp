@@ -1,0 +1,53 @@
+#include "tools/m3-bench/Options.h"
+
+#include "runtime/base/Error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace m3c::bench {
+
+void addOutputOptions(CLI::App &app, OutputOptions &options) {
+  app.add_flag("--json", options.json, "Print the report as JSON");
+  app.add_option("-o,--output", options.file, "Write the report as JSON to a file");
+}
+
+void addPlanOptions(CLI::App &app, PlanOptions &options) {
+  app.add_option("plan", options.plan, "Plan file that `m3c compile` wrote")->required();
+  app.add_option("--weights", options.weights,
+                 "Checkpoint folder that the plan was compiled from, or synthetic:SEED")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
+  app.add_option("--chunk", options.chunk, "Most tokens in a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Of the token ids, which are random")
+      ->capture_default_str();
+  app.add_option("--progress", options.progress, "auto, plain, json or none")
+      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->capture_default_str();
+  addOutputOptions(app, options.output);
+}
+
+nlohmann::ordered_json reportHead(const std::string &command) {
+  nlohmann::ordered_json out;
+  out["tool"] = "m3-bench " + command;
+  out["version"] = M3C_VERSION;
+  out["machine"] = machineJson();
+  return out;
+}
+
+void deliver(const OutputOptions &options, const nlohmann::ordered_json &report,
+             const std::string &text) {
+  if (!options.file.empty())
+    writeReport(options.file, report);
+  std::string shown = options.json ? report.dump(1) + "\n" : text;
+  if (std::fwrite(shown.data(), 1, shown.size(), stdout) != shown.size() ||
+      std::fflush(stdout) != 0)
+    throw Error("standard output cannot be written", "m3-bench", std::strerror(errno));
+}
+
+} // namespace m3c::bench

@@ -1,0 +1,129 @@
+#include "tools/m3-bench/Work.h"
+
+#include "runtime/plan/List.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace m3c::bench {
+
+namespace {
+
+constexpr std::string_view layerPrefix = "layers.";
+
+uint64_t elementsOf(const plan::WeightBuffer &buffer) {
+  return buffer.recipe() == plan::Recipe::PanelWords ? buffer.panels() * 16 * buffer.row_length()
+                                                     : 0;
+}
+
+/// Sums over the rows of a step.
+struct Positions {
+  double all = 0;          ///< tokens that a row sees, itself included
+  double selected = 0;     ///< of the blocks that a sparse layer selects
+  double distinctAll = 0;  ///< tokens that some row sees
+  double distinctSelected; ///< tokens of distinct selected blocks, at most
+};
+
+Positions positionsOf(const plan::Model &model, const StepShape &step) {
+  Positions sums;
+  double block = 128, limit = block * double(model.topk_blocks());
+  for (uint32_t row = 0; row < step.rows; ++row) {
+    double seen = double(step.context + row + 1);
+    // All selected blocks are whole but the newest, which is always among them.
+    double newest = seen - block * double((step.context + row) / 128);
+    sums.all += seen;
+    sums.selected += std::min(seen, limit - block + newest);
+  }
+  sums.distinctAll = double(step.context + step.rows);
+  sums.distinctSelected = std::min(sums.distinctAll, sums.selected);
+  return sums;
+}
+
+Work attentionWork(const plan::Tables &tables, bool sparse, const StepShape &step) {
+  const plan::Model &model = *tables.model();
+  Positions positions = positionsOf(model, step);
+  double slots = 2.0 * model.kv_heads() * double(tables.cache()->slot_bytes()) / 128;
+  return {slots * (sparse ? positions.distinctSelected : positions.distinctAll),
+          4.0 * model.heads() * model.head_dim() * (sparse ? positions.selected : positions.all)};
+}
+
+/// One index head for each KV head, one index key for each token, as wide as a head.
+Work scoreWork(const plan::Tables &tables, const StepShape &step) {
+  const plan::Model &model = *tables.model();
+  Positions positions = positionsOf(model, step);
+  return {positions.distinctAll * double(tables.cache()->slot_bytes()) / 128,
+          2.0 * model.kv_heads() * model.head_dim() * positions.all};
+}
+
+Work weightWork(const plan::Tables &tables, const plan::WeightBuffer &buffer, int layer,
+                const StepShape &step) {
+  const plan::Model &model = *tables.model();
+  std::string_view symbol = buffer.symbol()->string_view();
+  double bytes = double(buffer.bytes()), elements = double(elementsOf(buffer));
+  double rows = step.rows;
+  if (symbol.find(".experts.") != symbol.npos && model.experts()) {
+    double pairs = rows * model.experts_per_token();
+    double distinct = std::min<double>(model.experts(), pairs);
+    if (layer >= 0 && size_t(layer) < step.distinctExperts.size())
+      distinct = step.distinctExperts[size_t(layer)];
+    return {bytes * distinct / model.experts(), 2 * elements / model.experts() * pairs};
+  }
+  if (buffer.recipe() == plan::Recipe::Raw && symbol.find("embed") != symbol.npos)
+    return {bytes / model.vocab() * rows, 0};
+  if (symbol.find("lm_head") != symbol.npos)
+    rows = step.logitRows;
+  return {bytes, 2 * elements * rows};
+}
+
+} // namespace
+
+int layerOfLabel(std::string_view label) {
+  int layer = -1;
+  if (label.starts_with(layerPrefix))
+    std::from_chars(label.data() + layerPrefix.size(), label.data() + label.size(), layer);
+  return layer;
+}
+
+std::string kindOfLabel(std::string_view label) {
+  if (layerOfLabel(label) < 0)
+    return std::string(label);
+  return std::string(label.substr(label.find('.', layerPrefix.size()) + 1));
+}
+
+Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const StepShape &step) {
+  Work work;
+  const plan::Kernel &kernel = *tables.kernels()->Get(launch.kernel());
+  std::string_view label = launch.label() ? launch.label()->string_view() : "";
+  int layer = layerOfLabel(label);
+  for (const plan::Arg *arg : plan::list(launch.args()))
+    if (arg->kind() == plan::ArgKind::Weight)
+      work += weightWork(tables, *tables.weights()->Get(arg->index()), layer, step);
+  std::string_view family = kernel.family() ? kernel.family()->string_view() : "";
+  if (family == "index_score")
+    work += scoreWork(tables, step);
+  if (family == "attention") {
+    auto sparse = plan::list(tables.model()->sparse_layers());
+    work += attentionWork(
+        tables, layer >= 0 && size_t(layer) < sparse.size() && sparse[size_t(layer)], step);
+  }
+  return work;
+}
+
+const plan::Bucket *bucketFor(const plan::Tables &tables, const StepShape &step) {
+  const plan::Bucket *best = nullptr;
+  for (const plan::Bucket *bucket : plan::list(tables.buckets()))
+    if (bucket->rows() >= step.rows && bucket->logit_rows() >= step.logitRows &&
+        (!best || bucket->rows() < best->rows()))
+      best = bucket;
+  return best;
+}
+
+Work stepWork(const plan::Tables &tables, const StepShape &step) {
+  Work work;
+  if (const plan::Bucket *bucket = bucketFor(tables, step))
+    for (const plan::Launch *launch : plan::list(bucket->launches()))
+      work += launchWork(tables, *launch, step);
+  return work;
+}
+
+} // namespace m3c::bench

@@ -1,0 +1,47 @@
+// What a step must do at least, counted from the plan's tables: bytes that must be read from
+// memory, and FP32 operations.
+//
+// Bytes: each weight buffer that a launch names, once (of a stack of experts only the chosen ones;
+// of the embedding only the rows looked up), and of the cache what the positions need: the index
+// keys of all earlier tokens, keys and values of the selected ones. Activations stay in caches and
+// are not counted. Operations: two for each multiply-add of products, scores and attention.
+#pragma once
+
+#include "runtime/plan/plan_generated.h"
+
+#include <string>
+#include <vector>
+
+namespace m3c::bench {
+
+/// One step of one sequence.
+struct StepShape {
+  uint64_t context = 0; ///< tokens in the cache before it
+  uint32_t rows = 1;    ///< tokens of it
+  uint32_t logitRows = 1;
+  /// Experts that its rows chose, by layer; a layer that is missing counts as min(all, rows·top-k).
+  std::vector<uint32_t> distinctExperts = {};
+};
+
+struct Work {
+  double bytes = 0, operations = 0;
+  Work &operator+=(const Work &other) {
+    bytes += other.bytes;
+    operations += other.operations;
+    return *this;
+  }
+};
+
+/// Layer in a label such as "layers.3.attention"; −1 without one.
+int layerOfLabel(std::string_view label);
+/// The label without its layer: "attention".
+std::string kindOfLabel(std::string_view label);
+
+Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const StepShape &step);
+
+/// The bucket that runs a step: the smallest that holds its rows. Null when none does.
+const plan::Bucket *bucketFor(const plan::Tables &tables, const StepShape &step);
+/// All launches of that bucket.
+Work stepWork(const plan::Tables &tables, const StepShape &step);
+
+} // namespace m3c::bench

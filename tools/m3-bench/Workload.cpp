@@ -1,0 +1,174 @@
+#include "tools/m3-bench/Workload.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/Progress.h"
+#include "runtime/plan/List.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace m3c::bench {
+
+namespace {
+
+constexpr uint64_t firstPrompt = 8; // tokens of the start measurement
+
+void readWeights(Engine &engine, const PlanOptions &options) {
+  std::unique_ptr<WeightSource> source = openWeights(options.weights, engine.tables());
+  Progress progress(*parseProgressMode(options.progress));
+  bool begun = false;
+  engine.bindWeights(*source, [&](uint64_t done, uint64_t total, std::string_view tensor) {
+    if (!std::exchange(begun, true))
+      progress.stage("reading weights", total);
+    progress.update(done, tensor);
+  });
+  if (begun)
+    progress.finish();
+}
+
+} // namespace
+
+Workload::Workload(const PlanOptions &given, uint64_t tokens) : options(given), random(given.seed) {
+  open(options, tokens);
+}
+
+void Workload::open(const PlanOptions &options, uint64_t tokens) {
+  UsageClock begun;
+  loaded = std::make_unique<Engine>(plan::PlanFile::open(options.plan),
+                                    hal::DeviceOptions{options.threads, true});
+  times.open = begun.wallSeconds();
+  uint64_t page = tables().cache()->page_tokens(), longest = tables().model()->max_positions();
+  if (tokens > longest)
+    throw Error(fmt::format("{} tokens are too many", tokens), options.plan,
+                fmt::format("the model's context is {} tokens", longest),
+                "ask for a shorter --context or --prompt");
+  SessionOptions session;
+  session.pages = (std::max(tokens, firstPrompt) + page - 1) / page + 1;
+  session.chunk = options.chunk;
+  Session::checkMemory(*loaded, session);
+  begun = UsageClock();
+  readWeights(*loaded, options);
+  times.weights = begun.wallSeconds();
+  begun = UsageClock();
+  running = std::make_unique<Session>(*loaded, session);
+  times.session = begun.wallSeconds();
+  begun = UsageClock();
+  SequenceId first = prefill(firstPrompt);
+  times.firstToken = begun.wallSeconds();
+  running->release(first);
+}
+
+std::span<const int32_t> Workload::nextTokens(uint64_t count) {
+  uint64_t vocab = tables().model()->vocab();
+  ids.resize(count);
+  for (int32_t &id : ids) { // Knuth's MMIX generator; its high bits are good
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    id = int32_t((random >> 33) % vocab);
+  }
+  return ids;
+}
+
+SequenceId Workload::prefill(uint64_t tokens, ExpertCounts *experts) {
+  SequenceId sequence = running->create();
+  Append append{sequence, nextTokens(tokens), Want::Last};
+  if (!experts) {
+    running->run({&append, 1}, nullptr);
+    return sequence;
+  }
+  uint32_t layers = tables().model()->layers(), chosen = tables().model()->experts_per_token();
+  std::vector<std::vector<std::set<int32_t>>> seen;
+  running->run({&append, 1}, nullptr, [&](const TraceRow &row) {
+    size_t step = row.token / options.chunk;
+    if (row.kind != plan::TapKind::Experts)
+      return;
+    seen.resize(std::max(seen.size(), step + 1), std::vector<std::set<int32_t>>(layers));
+    std::vector<int32_t> ids(chosen);
+    std::memcpy(ids.data(), row.bytes.data(), std::min(row.bytes.size(), ids.size() * 4));
+    seen[step][row.layer].insert(ids.begin(), ids.end());
+  });
+  experts->clear();
+  for (const auto &step : seen) {
+    std::vector<uint32_t> &counts = experts->emplace_back();
+    for (const auto &layer : step)
+      counts.push_back(uint32_t(layer.size()));
+  }
+  return sequence;
+}
+
+SequenceId Workload::grown(uint64_t tokens) {
+  if (tokens <= longestReal)
+    return prefill(tokens);
+  SequenceId sequence = running->create();
+  running->extendMadeUp(sequence, tokens);
+  return sequence;
+}
+
+void Workload::append(SequenceId sequence, uint64_t tokens) {
+  Append append{sequence, nextTokens(tokens), Want::Last};
+  running->run({&append, 1}, nullptr);
+}
+
+std::vector<StepShape> Workload::prefillShapes(uint64_t tokens, const ExpertCounts &experts) const {
+  std::vector<StepShape> shapes;
+  uint32_t largest = 0;
+  for (const plan::Bucket *bucket : plan::list(tables().buckets()))
+    largest = std::max(largest, bucket->rows());
+  uint64_t chunk = std::min(options.chunk, largest);
+  for (uint64_t done = 0; done < tokens; done += chunk) {
+    uint64_t rows = std::min(chunk, tokens - done);
+    StepShape shape{done, uint32_t(rows), done + rows == tokens ? 1u : 0u};
+    // The counts are by the session's chunk, which is this one unless the largest bucket is less.
+    if (chunk == options.chunk && done / chunk < experts.size())
+      shape.distinctExperts = experts[done / chunk];
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+uint64_t Workload::workingSet(uint64_t context) const {
+  const plan::Cache &cache = *tables().cache();
+  return Weights::bytesNeeded(tables()) + (context / cache.page_tokens() + 1) * cache.page_bytes();
+}
+
+nlohmann::ordered_json Workload::json() const {
+  const plan::Model &model = *tables().model();
+  nlohmann::ordered_json out;
+  out["plan"] = {{"file", options.plan},
+                 {"weights", options.weights},
+                 {"model", model.model_type() ? model.model_type()->str() : ""},
+                 {"layers", model.layers()},
+                 {"hidden", model.hidden()},
+                 {"experts", model.experts()},
+                 {"vocab", model.vocab()},
+                 {"cache", plan::EnumNameCacheType(tables().cache()->type())},
+                 {"weight_bytes", Weights::bytesNeeded(tables())},
+                 {"target", loaded->target().name()->str()},
+                 {"chip", loaded->target().chip()->str()}};
+  out["device"] = loaded->device().info().name;
+  out["threads"] = threads();
+  out["start_seconds"] = {{"open", times.open},
+                          {"weights", times.weights},
+                          {"session", times.session},
+                          {"first_token", times.firstToken},
+                          {"total", times.total()}};
+  return out;
+}
+
+std::string Workload::text() const {
+  const plan::Model &model = *tables().model();
+  return fmt::format("plan     {}: {} layers, hidden {}, {} experts, {} of weights ({}), cache {}\n"
+                     "code     {}, {} threads\n"
+                     "start    plan {:.1f} ms, weights {:.1f} ms, session {:.1f} ms, first token "
+                     "({} tokens) {:.1f} ms: {:.1f} ms\n",
+                     options.plan, model.layers(), model.hidden(), model.experts(),
+                     byteText(Weights::bytesNeeded(tables())), options.weights,
+                     plan::EnumNameCacheType(tables().cache()->type()),
+                     loaded->target().chip()->str(), threads(), times.open * 1e3,
+                     times.weights * 1e3, times.session * 1e3, firstPrompt, times.firstToken * 1e3,
+                     times.total() * 1e3);
+}
+
+} // namespace m3c::bench

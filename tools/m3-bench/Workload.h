@@ -1,0 +1,66 @@
+// An engine with a session, and the two things that a language model does: take in a prompt, and
+// add a token.
+#pragma once
+
+#include "runtime/schedule/Session.h"
+#include "tools/m3-bench/LimitSamples.h"
+#include "tools/m3-bench/Options.h"
+#include "tools/m3-bench/Work.h"
+
+#include <memory>
+#include <optional>
+
+namespace m3c::bench {
+
+/// Seconds from nothing to the first logits, in order.
+struct StartTimes {
+  double open = 0;       ///< read the plan, load its code
+  double weights = 0;    ///< read and repack, or make up
+  double session = 0;    ///< cache and arena
+  double firstToken = 0; ///< a prompt of 8 tokens
+  double total() const { return open + weights + session + firstToken; }
+};
+
+class Workload {
+public:
+  /// Opens everything for sequences of up to `tokens` tokens; `start` gets the times.
+  Workload(const PlanOptions &options, uint64_t tokens);
+
+  const Engine &engine() const { return *loaded; }
+  const plan::Tables &tables() const { return loaded->tables(); }
+  Session &session() { return *running; }
+  const StartTimes &start() const { return times; }
+  unsigned threads() const { return loaded->device().info().workers; }
+
+  /// A sequence of `tokens` random tokens. With `experts`, the number of distinct experts of each
+  /// step and layer is counted: (*experts)[step][layer].
+  using ExpertCounts = std::vector<std::vector<uint32_t>>;
+  SequenceId prefill(uint64_t tokens, ExpertCounts *experts = nullptr);
+  /// The same where only the length counts: beyond `longestReal` tokens the cache is made up.
+  SequenceId grown(uint64_t tokens);
+  static constexpr uint64_t longestReal = 4096; ///< tokens
+  /// Appends random tokens.
+  void append(SequenceId sequence, uint64_t tokens);
+
+  /// Shapes of the steps that take in `tokens` tokens.
+  std::vector<StepShape> prefillShapes(uint64_t tokens, const ExpertCounts &experts) const;
+  /// Bytes of all weights, and of the cache at this context.
+  uint64_t workingSet(uint64_t context) const;
+
+  /// Plan, model, device and start, for a report.
+  nlohmann::ordered_json json() const;
+  std::string text() const;
+
+private:
+  void open(const PlanOptions &options, uint64_t tokens);
+  std::span<const int32_t> nextTokens(uint64_t count);
+
+  PlanOptions options;
+  std::unique_ptr<Engine> loaded;
+  std::unique_ptr<Session> running;
+  StartTimes times;
+  uint64_t random;
+  std::vector<int32_t> ids;
+};
+
+} // namespace m3c::bench
