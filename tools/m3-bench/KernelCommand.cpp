@@ -47,8 +47,10 @@ public:
     for (unsigned done = 0; done < repeats;) {
       limits.sample();
       SequenceId sequence = workload.grown(arguments.context);
-      workload.session().setStepTimes([&](const hal::Graph &graph, std::span<const double> seconds,
-                                          uint32_t) { take(graph, seconds); });
+      workload.session().setStepTimes(
+          [&](uint32_t bucket, std::span<const double> seconds, const StepPlan &) {
+            take(*workload.tables().buckets()->Get(bucket), seconds);
+          });
       UsageClock usage;
       for (unsigned i = 0; i < stepsOfSequence() && done < repeats; ++i, ++done)
         workload.append(sequence, arguments.rows);

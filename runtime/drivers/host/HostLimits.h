@@ -21,7 +21,7 @@ struct MemoryLevel {
 /// The levels of CPU 0 as the kernel reports them, nearest first, for `workers` workers.
 std::vector<MemoryLevel> memoryLevels(unsigned workers);
 
-/// FP32 multiply-add instructions that this processor has, narrowest first: as the
+/// FP32 multiply-add instructions that this processor has, narrowest first, by the
 /// features that they belong to: "avx2", "avx512f".
 std::vector<std::string> arithmeticSets();
 
