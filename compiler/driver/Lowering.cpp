@@ -22,22 +22,6 @@ std::string printed(mlir::Operation *op) {
   return text;
 }
 
-// Everything of a lowered module but the kernels: what must not depend on the chip.
-std::string launchesText(mlir::ModuleOp module) {
-  std::string text;
-  for (mlir::Operation &op : module.getBody()->getOperations())
-    if (!llvm::isa<tile::KernelOp>(op))
-      text += printed(&op) + "\n";
-  return text;
-}
-
-std::string firstDifference(const std::string &a, const std::string &b) {
-  size_t at = size_t(std::ranges::mismatch(a, b).in1 - a.begin());
-  size_t begin = a.rfind('\n', at);
-  begin = begin == std::string::npos ? 0 : begin + 1;
-  return a.substr(begin, std::min<size_t>(a.find('\n', at) - begin, 200));
-}
-
 } // namespace
 
 Lowering::Lowering(const CompileOptions &options, const Target &target)
@@ -66,7 +50,6 @@ void Lowering::runPasses(const std::vector<Chip> &chips,
     variants.push_back({chip, graph->clone(), {}});
     runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);
   }
-  checkSameLaunches();
 }
 
 void Lowering::runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps,
@@ -92,18 +75,6 @@ void Lowering::dump(const PassStep &step, mlir::ModuleOp module, const std::stri
   FileWriter file(std::filesystem::path(options.dumpFolder) / name);
   file.write(printed(module) + "\n");
   file.publish();
-}
-
-void Lowering::checkSameLaunches() {
-  std::string first = launchesText(*variants[0].module);
-  for (size_t i = 1; i < variants.size(); ++i) {
-    std::string other = launchesText(*variants[i].module);
-    if (first != other)
-      throw Error(fmt::format("the launches for {} and {} differ", variants[0].chip.name,
-                              variants[i].chip.name),
-                  firstDifference(first, other), "one plan serves all chips of a target",
-                  "give --chip to compile for one, or undo the --schedule choice");
-  }
 }
 
 void Lowering::printKernels() {
@@ -164,10 +135,10 @@ void Lowering::keepSources(std::map<std::string, KernelBuild> &kernels,
 }
 
 plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest) {
-  PlanContent content{*variants.front().module, model.config, builds, {}, std::move(manifest), {}};
+  PlanContent content{model.config, builds, {}, std::move(manifest), {}};
   for (const Variant &variant : variants)
-    content.targets.push_back(
-        {target.name().str(), variant.chip.name, variant.chip.features, target.proof().str()});
+    content.targets.push_back({target.name().str(), variant.chip.name, variant.chip.features,
+                               target.proof().str(), *variant.module});
   if (options.keepSources)
     keepSources(content.kernels, content.extras);
   return buildPlan(content);

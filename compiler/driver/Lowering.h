@@ -43,7 +43,6 @@ private:
   void runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps, const std::string &prefix,
              const std::function<void(const std::string &, double)> &after);
   void dump(const PassStep &step, mlir::ModuleOp module, const std::string &prefix);
-  void checkSameLaunches();
   void keepSources(std::map<std::string, KernelBuild> &builds,
                    std::map<std::string, std::string> &extras) const;
 

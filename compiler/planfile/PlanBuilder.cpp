@@ -136,33 +136,54 @@ std::unique_ptr<plan::KernelT> kernelTable(const std::string &name, const Kernel
 
 } // namespace
 
+namespace {
+
+/// Adds the target's weight buffers that no target before it has; the same symbol means the same buffer.
+void addWeights(mlir::ModuleOp module, plan::TablesT &tables, SymbolIndices &indices) {
+  for (auto weight : module.getOps<planir::WeightBufferOp>()) {
+    auto [known, isNew] =
+        indices.weights.try_emplace(weight.getSymName().str(), uint32_t(tables.weights.size()));
+    std::unique_ptr<plan::WeightBufferT> table = weightTable(weight);
+    if (isNew)
+      tables.weights.push_back(std::move(table));
+    else if (*tables.weights[known->second] != *table)
+      throw Error(fmt::format("targets make weight buffer {} differently", known->first), "module");
+  }
+}
+
+std::unique_ptr<plan::TargetT> targetTable(const PlanTarget &target, const SymbolIndices &indices) {
+  auto table = std::make_unique<plan::TargetT>();
+  table->name = target.name;
+  table->chip = target.chip;
+  table->required_features = target.requiredFeatures;
+  table->proof = target.proof;
+  auto program = onlyOp<planir::ProgramOp>(target.module, "plan.program");
+  for (auto bucket : program.getBody().front().getOps<planir::BucketOp>())
+    table->buckets.push_back(bucketTable(bucket, indices));
+  return table;
+}
+
+} // namespace
+
 plan::PlanWriter buildPlan(const PlanContent &content) {
   plan::PlanWriter writer;
   plan::TablesT tables;
   SymbolIndices indices;
-  mlir::ModuleOp module = content.module;
   tables.model = modelTable(content.config);
-  tables.cache = cacheTable(onlyOp<planir::CacheOp>(module, "plan.cache"));
-  for (auto weight : module.getOps<planir::WeightBufferOp>()) {
-    indices.weights[weight.getSymName().str()] = uint32_t(tables.weights.size());
-    tables.weights.push_back(weightTable(weight));
+  for (const PlanTarget &target : content.targets) {
+    auto cache = cacheTable(onlyOp<planir::CacheOp>(target.module, "plan.cache"));
+    if (tables.cache && *tables.cache != *cache)
+      throw Error("targets lay the cache out differently", target.chip);
+    tables.cache = std::move(cache);
+    addWeights(target.module, tables, indices);
   }
   CodeSections code(writer);
   for (const auto &[name, build] : content.kernels) {
     indices.kernels[name] = uint32_t(tables.kernels.size());
     tables.kernels.push_back(kernelTable(name, build, code, writer));
   }
-  auto program = onlyOp<planir::ProgramOp>(module, "plan.program");
-  for (auto bucket : program.getBody().front().getOps<planir::BucketOp>())
-    tables.buckets.push_back(bucketTable(bucket, indices));
-  for (const PlanTarget &target : content.targets) {
-    auto table = std::make_unique<plan::TargetT>();
-    table->name = target.name;
-    table->chip = target.chip;
-    table->required_features = target.requiredFeatures;
-    table->proof = target.proof;
-    tables.targets.push_back(std::move(table));
-  }
+  for (const PlanTarget &target : content.targets)
+    tables.targets.push_back(targetTable(target, indices));
   for (const auto &[name, text] : content.extras) {
     auto extra = std::make_unique<plan::NamedSectionT>();
     extra->name = name;

@@ -34,13 +34,13 @@ struct PlanTarget {
   std::string name, chip;
   std::vector<std::string> requiredFeatures;
   std::string proof;
+  mlir::ModuleOp module; ///< its plan ops, arena assigned; exactly one program
 };
 
 struct PlanContent {
-  mlir::ModuleOp module; ///< plan ops, arena assigned; exactly one program
   const ModelConfig &config;
   std::map<std::string, KernelBuild> kernels; ///< by symbol
-  std::vector<PlanTarget> targets;
+  std::vector<PlanTarget> targets; ///< at least one; all share one cache layout
   std::string manifest;                      ///< JSON
   std::map<std::string, std::string> extras; ///< texts kept for people, by name
 };

@@ -164,6 +164,11 @@ ordered_json tablesJson(const plan::PlanFile &file) {
     ordered_json features = ordered_json::array();
     for (const flatbuffers::String *feature : plan::list(target->required_features()))
       features.push_back(feature->str());
+    for (const plan::Bucket *bucket : plan::list(target->buckets())) {
+      ordered_json entry = {{"chip", textOf(target->chip())}};
+      entry.update(bucketJson(tables, *bucket));
+      out["buckets"].push_back(std::move(entry));
+    }
     out["targets"].push_back({{"name", textOf(target->name())},
                               {"chip", textOf(target->chip())},
                               {"required_features", features},
@@ -171,8 +176,6 @@ ordered_json tablesJson(const plan::PlanFile &file) {
   }
   for (const plan::Kernel *kernel : plan::list(tables.kernels()))
     out["kernels"].push_back(kernelJson(file, *kernel));
-  for (const plan::Bucket *bucket : plan::list(tables.buckets()))
-    out["buckets"].push_back(bucketJson(tables, *bucket));
   for (const plan::WeightBuffer *weight : plan::list(tables.weights()))
     out["weights"].push_back(weightJson(*weight));
   for (const plan::NamedSection *extra : plan::list(tables.extras()))

@@ -40,9 +40,10 @@ public:
       checkWeight(*buffer);
     for (const Kernel *kernel : list(tables.kernels()))
       checkKernel(*kernel);
-    for (const Target *target : list(tables.targets()))
+    for (const Target *target : list(tables.targets())) {
       need(target->name() && target->chip(), "target", "name and chip are required");
-    checkBuckets();
+      checkBuckets(*target);
+    }
     for (const NamedSection *extra : list(tables.extras()))
       checkSection(extra->section(), SectionKind::Extra, nameOf(extra->name()));
   }
@@ -110,10 +111,11 @@ private:
       checkSection(uint32_t(kernel.source_section()), SectionKind::Source, where);
   }
 
-  void checkBuckets() {
+  void checkBuckets(const Target &target) {
     uint32_t rows = 0;
-    for (const Bucket *bucket : list(tables.buckets())) {
-      std::string where = fmt::format("bucket of {} rows", bucket->rows());
+    for (const Bucket *bucket : list(target.buckets())) {
+      std::string where =
+          fmt::format("{}, bucket of {} rows", target.chip()->str(), bucket->rows());
       need(bucket->rows() > rows, where, "buckets are ordered by ascending rows");
       rows = bucket->rows();
       need(bucket->logit_rows() > 0 && bucket->logit_rows() <= rows, where,
@@ -132,7 +134,7 @@ private:
                  fits(tap->offset(), rows, tap->row_bytes(), bucket->arena_bytes()),
              where, "a tap names a layer and a launch, and lies within the arena");
     }
-    need(rows > 0, "buckets", "there is at least one");
+    need(rows > 0, "buckets of " + target.chip()->str(), "there is at least one");
   }
 
   void checkLaunch(const Launch &launch, const Bucket &bucket, const std::string &bucketName) {

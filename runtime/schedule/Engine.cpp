@@ -25,8 +25,11 @@ Engine::Engine(plan::PlanFile plan, std::unique_ptr<hal::Device> device)
 }
 
 void Engine::loadKernels() {
-  for (const plan::Kernel *kernel : plan::list(tables().kernels()))
-    kernels.push_back(loadKernel(*kernel));
+  kernels.resize(plan::list(tables().kernels()).size());
+  for (const plan::Bucket *bucket : plan::list(chosen->buckets()))
+    for (const plan::Launch *launch : plan::list(bucket->launches()))
+      if (std::unique_ptr<hal::Kernel> &kernel = kernels[launch->kernel()]; !kernel)
+        kernel = loadKernel(*tables().kernels()->Get(launch->kernel()));
 }
 
 std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
@@ -43,7 +46,7 @@ std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
   }
   throw Error(
       fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),
-      file.name(), "every kernel needs a code object for every target",
+      file.name(), "every kernel that a target launches needs a code object for it",
       "make the plan again with `m3c compile`");
 }
 

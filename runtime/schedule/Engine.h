@@ -13,7 +13,7 @@ namespace m3c {
 
 class Engine {
 public:
-  /// Opens the device that suits the plan and loads the kernels of its best target. Throws Error
+  /// Opens the device that suits the plan and loads the kernels that its best target launches. Throws Error
   /// when this machine can run none, or a kernel has no code for the target.
   Engine(plan::PlanFile plan, const hal::DeviceOptions &options);
   /// The same on a given device.
@@ -22,6 +22,8 @@ public:
   const plan::PlanFile &plan() const { return file; }
   const plan::Tables &tables() const { return file.tables(); }
   const plan::Target &target() const { return *chosen; }
+  /// The launches of the target, a bucket per row count.
+  const plan::Bucket &bucket(uint32_t index) const { return *chosen->buckets()->Get(index); }
   hal::Device &device() const { return *hardware; }
 
   /// Reads and repacks the weights; once, before the first session.
@@ -41,7 +43,7 @@ private:
   const plan::Target *chosen = nullptr;
   std::unique_ptr<hal::Device> hardware;
   std::map<uint32_t, std::unique_ptr<hal::Module>> modules; ///< by section
-  std::vector<std::unique_ptr<hal::Kernel>> kernels;
+  std::vector<std::unique_ptr<hal::Kernel>> kernels; ///< null where the target launches none
   std::optional<Weights> weights;
   uint64_t loadedCode = 0;
 };

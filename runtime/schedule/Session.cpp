@@ -48,8 +48,8 @@ Ledger Session::ledger(const Engine &engine, const SessionOptions &options) {
   ledger.add("weights", Weights::bytesNeeded(tables));
   ledger.add("code", engine.codeBytes());
   ledger.add("KV cache", options.pages * tables.cache()->page_bytes());
-  ledger.add("arena", StepGraphs::arenaBytes(tables, limits));
-  ledger.add("step arrays", StepGraphs::arrayBytes(tables, limits));
+  ledger.add("arena", StepGraphs::arenaBytes(engine.target(), limits));
+  ledger.add("step arrays", StepGraphs::arrayBytes(engine.target(), limits));
   return ledger;
 }
 
@@ -78,7 +78,7 @@ Session::Session(const Engine &engine, const SessionOptions &given)
       pool(engine.device(), *stream,
            {given.pages, engine.tables().cache()->page_bytes(), given.shuffleSeed, given.poison}),
       graphs(engine, pool.memory(), limitsOf(engine, given)),
-      planner(engine.tables(), given.chunk, given.maxSequences), sequences(given.maxSequences) {
+      planner(engine.target(), given.chunk, given.maxSequences), sequences(given.maxSequences) {
   pending.reserve(options.maxSequences);
   step.slices.reserve(options.maxSequences);
 }
@@ -272,7 +272,7 @@ void Session::deliver(std::span<const Append> appends, const LogitSink &logits,
 }
 
 void Session::deliverTrace(const TraceSink &trace) {
-  auto taps = plan::list(engine.tables().buckets()->Get(step.bucket)->taps());
+  auto taps = plan::list(engine.bucket(step.bucket).taps());
   for (uint32_t t = 0; t < taps.size(); ++t) {
     uint32_t row = 0;
     for (const Slice &slice : step.slices)

@@ -20,8 +20,8 @@ uint32_t dimension(const plan::GridDim &dim, uint32_t blocks) {
   return (blocks + dim.blocks_per_item() - 1) / dim.blocks_per_item();
 }
 
-uint64_t elements(plan::BatchArray which, const plan::Tables &tables, const StepLimits &limits) {
-  const plan::Bucket &largest = *tables.buckets()->Get(tables.buckets()->size() - 1);
+uint64_t elements(plan::BatchArray which, const plan::Target &target, const StepLimits &limits) {
+  const plan::Bucket &largest = *target.buckets()->Get(target.buckets()->size() - 1);
   switch (which) {
   case plan::BatchArray::Counts:
     return 4;
@@ -32,45 +32,45 @@ uint64_t elements(plan::BatchArray which, const plan::Tables &tables, const Step
   }
 }
 
-uint64_t alignedArray(plan::BatchArray which, const plan::Tables &tables,
+uint64_t alignedArray(plan::BatchArray which, const plan::Target &target,
                       const StepLimits &limits) {
-  uint64_t bytes = 4 * elements(which, tables, limits);
+  uint64_t bytes = 4 * elements(which, target, limits);
   return (bytes + arrayAlignment - 1) / arrayAlignment * arrayAlignment;
 }
 
 } // namespace
 
-uint64_t StepGraphs::arenaBytes(const plan::Tables &tables, const StepLimits &limits) {
+uint64_t StepGraphs::arenaBytes(const plan::Target &target, const StepLimits &limits) {
   uint64_t bytes = 0;
-  for (const plan::Bucket *bucket : plan::list(tables.buckets()))
+  for (const plan::Bucket *bucket : plan::list(target.buckets()))
     bytes =
         std::max(bytes, bucket->arena_bytes() + bucket->arena_bytes_per_block() * limits.maxBlocks);
   return bytes;
 }
 
-uint64_t StepGraphs::arrayBytes(const plan::Tables &tables, const StepLimits &limits) {
+uint64_t StepGraphs::arrayBytes(const plan::Target &target, const StepLimits &limits) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < arrayCount; ++i)
-    bytes += alignedArray(plan::BatchArray(i), tables, limits);
+    bytes += alignedArray(plan::BatchArray(i), target, limits);
   return bytes;
 }
 
 StepGraphs::StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimits &limits)
     : engine(engine), pages(pages), limits(limits) {
-  const plan::Tables &tables = engine.tables();
-  arena = engine.device().allocate(arenaBytes(tables, limits), hal::MemoryKind::Device,
+  const plan::Target &target = engine.target();
+  arena = engine.device().allocate(arenaBytes(target, limits), hal::MemoryKind::Device,
                                    "the arena of activations");
-  arrays = engine.device().allocate(arrayBytes(tables, limits), hal::MemoryKind::Host,
+  arrays = engine.device().allocate(arrayBytes(target, limits), hal::MemoryKind::Host,
                                     "the step arrays");
   uint64_t offset = 0;
   for (size_t i = 0; i < arrayCount; ++i) {
     hostArrays[i] = reinterpret_cast<int32_t *>(arrays->host() + offset);
     arrayAddresses[i] = arrays->address() + offset;
-    offset += alignedArray(plan::BatchArray(i), tables, limits);
+    offset += alignedArray(plan::BatchArray(i), target, limits);
   }
-  graphs.resize(tables.buckets()->size() * 32 * 2);
+  graphs.resize(target.buckets()->size() * 32 * 2);
   if (!arena->host())
-    staging.resize(tables.model()->vocab());
+    staging.resize(engine.tables().model()->vocab());
 }
 
 hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {
@@ -80,7 +80,7 @@ hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {
   size_t index = (size_t(bucket) * 32 + size_t(std::countr_zero(blocks))) * 2 + traced;
   std::unique_ptr<hal::Graph> &slot = graphs.at(index);
   if (!slot)
-    slot = record(*engine.tables().buckets()->Get(bucket), blocks, traced);
+    slot = record(engine.bucket(bucket), blocks, traced);
   return *slot;
 }
 
@@ -143,7 +143,7 @@ uint64_t StepGraphs::tapOffset(const plan::Bucket &bucket, uint32_t tap) const {
 
 void StepGraphs::allocateTrace() {
   uint64_t bytes = 0;
-  for (const plan::Bucket *bucket : plan::list(engine.tables().buckets()))
+  for (const plan::Bucket *bucket : plan::list(engine.target().buckets()))
     bytes = std::max(bytes, tapOffset(*bucket, plan::list(bucket->taps()).size()));
   trace = engine.device().allocate(bytes, hal::MemoryKind::Host, "the trace");
 }
@@ -151,7 +151,7 @@ void StepGraphs::allocateTrace() {
 std::span<const float> StepGraphs::logits(uint32_t bucket, uint32_t row, hal::Stream &stream) {
   uint64_t vocab = engine.tables().model()->vocab();
   uint64_t offset =
-      engine.tables().buckets()->Get(bucket)->logits_offset() + row * vocab * sizeof(float);
+      engine.bucket(bucket).logits_offset() + row * vocab * sizeof(float);
   if (arena->host())
     return {reinterpret_cast<const float *>(arena->host() + offset), size_t(vocab)};
   stream.read(*arena, offset, std::as_writable_bytes(std::span(staging)));
@@ -159,7 +159,7 @@ std::span<const float> StepGraphs::logits(uint32_t bucket, uint32_t row, hal::St
 }
 
 std::span<const std::byte> StepGraphs::tapRow(uint32_t bucket, uint32_t tap, uint32_t row) const {
-  const plan::Bucket &entry = *engine.tables().buckets()->Get(bucket);
+  const plan::Bucket &entry = engine.bucket(bucket);
   uint64_t bytes = entry.taps()->Get(tap)->row_bytes();
   return {trace->host() + tapOffset(entry, tap) + row * bytes, size_t(bytes)};
 }

@@ -15,8 +15,8 @@ struct StepLimits {
 class StepGraphs {
 public:
   /// Bytes of the arena and of the step arrays.
-  static uint64_t arenaBytes(const plan::Tables &tables, const StepLimits &limits);
-  static uint64_t arrayBytes(const plan::Tables &tables, const StepLimits &limits);
+  static uint64_t arenaBytes(const plan::Target &target, const StepLimits &limits);
+  static uint64_t arrayBytes(const plan::Target &target, const StepLimits &limits);
 
   StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimits &limits);
 

@@ -8,11 +8,11 @@
 
 namespace m3c {
 
-StepPlanner::StepPlanner(const plan::Tables &tables, uint32_t chunk, uint32_t maxAppends)
+StepPlanner::StepPlanner(const plan::Target &target, uint32_t chunk, uint32_t maxAppends)
     : chunk(chunk), maxAppends(maxAppends) {
   if (chunk == 0 || maxAppends == 0)
     throw Error("chunk and batch must be at least 1", "session options", "", "", ExitCode::Usage);
-  for (const plan::Bucket *bucket : plan::list(tables.buckets()))
+  for (const plan::Bucket *bucket : plan::list(target.buckets()))
     buckets.push_back({bucket->rows(), bucket->logit_rows()});
 }
 

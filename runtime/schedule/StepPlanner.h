@@ -36,7 +36,7 @@ struct StepPlan {
 class StepPlanner {
 public:
   /// `chunk`: most tokens of one append in a step (at least 1); `maxAppends`: most appends in one.
-  StepPlanner(const plan::Tables &tables, uint32_t chunk, uint32_t maxAppends);
+  StepPlanner(const plan::Target &target, uint32_t chunk, uint32_t maxAppends);
 
   /// Fills `plan` with the next step: appends in their order, each as far as the chunk and the
   /// largest bucket allow. False when nothing is left. Allocates only while `plan` grows.

@@ -59,7 +59,7 @@ protected:
   std::vector<std::byte> build(const std::string &source) {
     auto module = mlir::parseSourceString<mlir::ModuleOp>(source, &context);
     EXPECT_TRUE(module);
-    return buildPlan({*module, config, kernels, {{"host", "a", {"f"}, "executed"}}, "{}", {}})
+    return buildPlan({config, kernels, {{"host", "a", {"f"}, "executed", *module}}, "{}", {}})
         .bytes();
   }
 
@@ -72,7 +72,7 @@ TEST_F(PlanBuilderTest, TablesSayWhatTheModuleSays) {
   plan::PlanFile file = plan::PlanFile::fromBytes(build(text), "test");
   file.verify();
   const plan::Tables &tables = file.tables();
-  const plan::Bucket &bucket = *tables.buckets()->Get(0);
+  const plan::Bucket &bucket = *tables.targets()->Get(0)->buckets()->Get(0);
   EXPECT_EQ(bucket.rows(), 2u);
   EXPECT_EQ(bucket.arena_bytes(), 4096u);
   EXPECT_EQ(bucket.arena_bytes_per_block(), 64u);

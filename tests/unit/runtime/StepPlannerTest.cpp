@@ -23,7 +23,7 @@ plan::PlanFile planWithBuckets(std::vector<std::pair<uint32_t, uint32_t>> sizes)
     options.buckets.push_back(rows);
   plan::TablesT tables = test::toyTables(writer.addSection(plan::SectionKind::Code, "x"), options);
   for (size_t i = 0; i < sizes.size(); ++i)
-    tables.buckets[i]->logit_rows = sizes[i].second;
+    tables.targets[0]->buckets[i]->logit_rows = sizes[i].second;
   writer.setTables(tables);
   writer.setManifest("{}");
   return plan::PlanFile::fromBytes(writer.bytes(), "toy");
@@ -37,7 +37,7 @@ TEST(StepPlanner, EveryTokenComesOnceAndWithinTheBuckets) {
   std::mt19937 random(7);
   for (int round = 0; round < 500; ++round) {
     uint32_t chunk = 1 + random() % 40, batch = 1 + random() % 9;
-    StepPlanner planner(plan.tables(), chunk, batch);
+    StepPlanner planner(*plan.tables().targets()->Get(0), chunk, batch);
     std::vector<Pending> pending(random() % 7);
     for (Pending &item : pending)
       item = {random() % 90, 0, Want(random() % 3)};
@@ -78,8 +78,8 @@ TEST(StepPlanner, EveryTokenComesOnceAndWithinTheBuckets) {
 
 TEST(StepPlanner, ZeroChunkIsRefused) {
   plan::PlanFile plan = planWithBuckets({{4, 4}});
-  EXPECT_THROW(StepPlanner(plan.tables(), 0, 1), Error);
-  EXPECT_THROW(StepPlanner(plan.tables(), 1, 0), Error);
+  EXPECT_THROW(StepPlanner(*plan.tables().targets()->Get(0), 0, 1), Error);
+  EXPECT_THROW(StepPlanner(*plan.tables().targets()->Get(0), 1, 0), Error);
 }
 
 TEST(StepPlanner, BlocksAreRoundedToPowersOfTwo) {

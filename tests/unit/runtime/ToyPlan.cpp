@@ -126,13 +126,13 @@ TablesT toyTables(uint32_t codeSection, const ToyOptions &options) {
   tables.kernels.push_back(kernel("toy_insert", 7, codeSection));
   tables.kernels.push_back(kernel("toy_taps", 9, codeSection));
   tables.kernels.push_back(kernel("toy_logits", 11, codeSection));
-  for (uint32_t rows : options.buckets)
-    tables.buckets.push_back(bucket(rows, options.vocab));
   auto target = std::make_unique<TargetT>();
   target->name = "toy";
   target->chip = "generic";
   target->required_features = options.features;
   target->proof = "executed";
+  for (uint32_t rows : options.buckets)
+    target->buckets.push_back(bucket(rows, options.vocab));
   tables.targets.push_back(std::move(target));
   return tables;
 }
