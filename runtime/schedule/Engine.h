@@ -13,8 +13,8 @@ namespace m3c {
 
 class Engine {
 public:
-  /// Opens the device that suits the plan and loads the kernels that its best target launches. Throws Error
-  /// when this machine can run none, or a kernel has no code for the target.
+  /// Opens the device that suits the plan and loads the kernels that its best target launches.
+  /// Throws Error when this machine can run none, or a kernel has no code for the target.
   Engine(plan::PlanFile plan, const hal::DeviceOptions &options);
   /// The same on a given device.
   Engine(plan::PlanFile plan, std::unique_ptr<hal::Device> device);
@@ -43,7 +43,7 @@ private:
   const plan::Target *chosen = nullptr;
   std::unique_ptr<hal::Device> hardware;
   std::map<uint32_t, std::unique_ptr<hal::Module>> modules; ///< by section
-  std::vector<std::unique_ptr<hal::Kernel>> kernels; ///< null where the target launches none
+  std::vector<std::unique_ptr<hal::Kernel>> kernels;        ///< null where the target launches none
   std::optional<Weights> weights;
   uint64_t loadedCode = 0;
 };

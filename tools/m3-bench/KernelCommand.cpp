@@ -49,7 +49,7 @@ public:
       SequenceId sequence = workload.grown(arguments.context);
       workload.session().setStepTimes(
           [&](uint32_t bucket, std::span<const double> seconds, const StepPlan &) {
-            take(*workload.tables().buckets()->Get(bucket), seconds);
+            take(workload.engine().bucket(bucket), seconds);
           });
       UsageClock usage;
       for (unsigned i = 0; i < stepsOfSequence() && done < repeats; ++i, ++done)
@@ -79,7 +79,7 @@ private:
   }
 
   void listKinds() {
-    const plan::Bucket *bucket = bucketFor(workload.tables(), shape);
+    const plan::Bucket *bucket = bucketFor(workload.engine().target(), shape);
     if (!bucket || arguments.rows > arguments.plan.chunk)
       throw Error(fmt::format("{} rows are not one step of this plan", arguments.rows),
                   arguments.plan.plan, "one step is timed", "ask for fewer --rows");

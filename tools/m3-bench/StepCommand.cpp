@@ -63,7 +63,7 @@ private:
     workload.session().release(workload.prefill(tokens, &experts));
     Case entry{fmt::format("prefill@{}", tokens), 0, tokens, false, {}, {}};
     for (const StepShape &shape : workload.prefillShapes(tokens, experts))
-      entry.work += stepWork(workload.tables(), shape);
+      entry.work += stepWork(workload.tables(), workload.engine().target(), shape);
     add(std::move(entry));
   }
 
@@ -73,7 +73,7 @@ private:
          context,
          1,
          true,
-         stepWork(workload.tables(), shape),
+         stepWork(workload.tables(), workload.engine().target(), shape),
          {}});
   }
 

@@ -109,18 +109,18 @@ Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const St
   return work;
 }
 
-const plan::Bucket *bucketFor(const plan::Tables &tables, const StepShape &step) {
+const plan::Bucket *bucketFor(const plan::Target &target, const StepShape &step) {
   const plan::Bucket *best = nullptr;
-  for (const plan::Bucket *bucket : plan::list(tables.buckets()))
+  for (const plan::Bucket *bucket : plan::list(target.buckets()))
     if (bucket->rows() >= step.rows && bucket->logit_rows() >= step.logitRows &&
         (!best || bucket->rows() < best->rows()))
       best = bucket;
   return best;
 }
 
-Work stepWork(const plan::Tables &tables, const StepShape &step) {
+Work stepWork(const plan::Tables &tables, const plan::Target &target, const StepShape &step) {
   Work work;
-  if (const plan::Bucket *bucket = bucketFor(tables, step))
+  if (const plan::Bucket *bucket = bucketFor(target, step))
     for (const plan::Launch *launch : plan::list(bucket->launches()))
       work += launchWork(tables, *launch, step);
   return work;

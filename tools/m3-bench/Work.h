@@ -39,9 +39,9 @@ std::string kindOfLabel(std::string_view label);
 
 Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const StepShape &step);
 
-/// The bucket that runs a step: the smallest that holds its rows. Null when none does.
-const plan::Bucket *bucketFor(const plan::Tables &tables, const StepShape &step);
+/// The bucket of a target that runs a step: the smallest that holds its rows. Null when none does.
+const plan::Bucket *bucketFor(const plan::Target &target, const StepShape &step);
 /// All launches of that bucket.
-Work stepWork(const plan::Tables &tables, const StepShape &step);
+Work stepWork(const plan::Tables &tables, const plan::Target &target, const StepShape &step);
 
 } // namespace m3c::bench

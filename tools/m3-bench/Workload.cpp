@@ -114,7 +114,7 @@ void Workload::append(SequenceId sequence, uint64_t tokens) {
 std::vector<StepShape> Workload::prefillShapes(uint64_t tokens, const ExpertCounts &experts) const {
   std::vector<StepShape> shapes;
   uint32_t largest = 0;
-  for (const plan::Bucket *bucket : plan::list(tables().buckets()))
+  for (const plan::Bucket *bucket : plan::list(engine().target().buckets()))
     largest = std::max(largest, bucket->rows());
   uint64_t chunk = std::min(options.chunk, largest);
   for (uint64_t done = 0; done < tokens; done += chunk) {

@@ -78,7 +78,7 @@ plan::PlanFile expertPlan() {
     buffer->pieces.push_back(std::move(piece));
   }
   tables.weights.push_back(std::move(buffer));
-  for (auto &bucket : tables.buckets) {
+  for (auto &bucket : tables.targets[0]->buckets) {
     bucket->launches[2]->args[9]->index = 1;
     bucket->launches[1]->label = "layers.0.attention";
   }
@@ -93,7 +93,7 @@ plan::PlanFile expertPlan() {
 
 TEST(Work, CountsWhatALaunchMustDo) {
   plan::PlanFile plan = expertPlan();
-  const plan::Bucket &bucket = *plan.tables().buckets()->Get(0);
+  const plan::Bucket &bucket = *plan.tables().targets()->Get(0)->buckets()->Get(0);
   StepShape step{299, 1, 1, {}};
   // One row reads 2 of 8 experts of 1024 bytes and does 2·2·32·64 operations.
   Work experts = launchWork(plan.tables(), *bucket.launches()->Get(2), step);
@@ -111,7 +111,7 @@ TEST(Work, CountsWhatALaunchMustDo) {
 
 TEST(Work, CountsRowsOfAPrompt) {
   plan::PlanFile plan = expertPlan();
-  const plan::Bucket &bucket = *plan.tables().buckets()->Get(1);
+  const plan::Bucket &bucket = *plan.tables().targets()->Get(0)->buckets()->Get(1);
   StepShape step{0, 3, 1, {}};
   // Rows see 1, 2 and 3 tokens.
   Work index = launchWork(plan.tables(), *bucket.launches()->Get(0), step);
@@ -125,8 +125,8 @@ TEST(Work, CountsRowsOfAPrompt) {
 
 TEST(Work, FindsTheBucketAndTheLabel) {
   plan::PlanFile plan = expertPlan();
-  EXPECT_EQ(bucketFor(plan.tables(), {0, 3, 1, {}})->rows(), 4u);
-  EXPECT_EQ(bucketFor(plan.tables(), {0, 17, 1, {}}), nullptr);
+  EXPECT_EQ(bucketFor(*plan.tables().targets()->Get(0), {0, 3, 1, {}})->rows(), 4u);
+  EXPECT_EQ(bucketFor(*plan.tables().targets()->Get(0), {0, 17, 1, {}}), nullptr);
   EXPECT_EQ(layerOfLabel("layers.12.route"), 12);
   EXPECT_EQ(kindOfLabel("layers.12.route"), "route");
   EXPECT_EQ(layerOfLabel("head"), -1);

@@ -260,9 +260,10 @@ TEST(NullDriver, HasBoundedMemory) {
 
 TEST(Targets, TheMostDemandingOneThatFitsIsTaken) {
   plan::PlanWriter writer;
-  plan::TablesT tables = test::toyTables(writer.addSection(plan::SectionKind::Code, "code"));
+  uint32_t code = writer.addSection(plan::SectionKind::Code, "code");
+  plan::TablesT tables = test::toyTables(code);
   auto add = [&](const char *chip, std::vector<std::string> features) {
-    auto target = std::make_unique<plan::TargetT>();
+    auto target = std::move(test::toyTables(code).targets[0]);
     target->name = "toy";
     target->chip = chip;
     target->required_features = std::move(features);
