@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Interrupt.h"
 #include "compiler/driver/Register.h"
+#include "passes/graph/Passes.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -17,7 +18,10 @@
 namespace m3c {
 
 std::vector<PassStep> graphSteps() {
-  return {{"canonicalize", "", "", false}, {"cse", "", "", false}};
+  std::vector<PassStep> steps;
+  for (const std::string &name : graph::pipelinePasses())
+    steps.push_back({name, "", "", false});
+  return steps;
 }
 
 std::vector<PassStep> chipSteps(const std::string &chip, const std::vector<std::string> &schedule) {
@@ -75,14 +79,23 @@ static std::string pipelineText(const PassStep &step) {
   return text;
 }
 
-static void runStep(mlir::ModuleOp module, const PassStep &step) {
-  // Passes on functions nest themselves.
-  mlir::PassManager manager(module.getContext(), mlir::ModuleOp::getOperationName(),
-                            mlir::OpPassManager::Nesting::Implicit);
+// A manager that runs this step alone. A graph pass works on the module or on its functions; which,
+// it knows itself.
+static std::unique_ptr<mlir::PassManager> managerFor(mlir::MLIRContext *context,
+                                                     const PassStep &step) {
   std::string errors;
   llvm::raw_string_ostream stream(errors);
-  if (failed(mlir::parsePassPipeline(pipelineText(step), manager, stream)))
-    throw Error(fmt::format("the pass {} cannot be set up", step.name), "", errors);
+  for (const char *anchor : {step.anchor.c_str(), "func.func"}) {
+    auto manager = std::make_unique<mlir::PassManager>(context, mlir::ModuleOp::getOperationName());
+    PassStep anchored{step.name, anchor, step.options, step.required};
+    if (succeeded(mlir::parsePassPipeline(pipelineText(anchored), *manager, stream)))
+      return manager;
+  }
+  throw Error(fmt::format("the pass {} cannot be set up", step.name), "", errors);
+}
+
+static void runStep(mlir::ModuleOp module, const PassStep &step) {
+  std::unique_ptr<mlir::PassManager> manager = managerFor(module.getContext(), step);
   // Kernels are worked on by several threads; the first error in the order of the module counts.
   std::string where, message;
   std::mutex mutex;
@@ -94,7 +107,7 @@ static void runStep(mlir::ModuleOp module, const PassStep &step) {
     }
     return mlir::success();
   });
-  if (failed(manager.run(module)))
+  if (failed(manager->run(module)))
     throw Error(fmt::format("the pass {} failed", step.name), where, message,
                 "with --dump-after=all --dump-dir DIR the last file holds the input");
 }
