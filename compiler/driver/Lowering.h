@@ -27,7 +27,7 @@ public:
 
   const std::vector<KernelText> &kernels(size_t chip) const { return variants[chip].kernels; }
   void addObjects(size_t chip, const std::vector<BuildResult> &objects);
-  nlohmann::ordered_json decisions() const { return decisionsOf(*graph); }
+  nlohmann::ordered_json decisions() const { return weightDecisions(*graph); }
   PlanForecast forecast() const;
   /// The plan; every chip must have its objects.
   plan::PlanWriter plan(const ImportedModel &model, std::string manifest);

@@ -1,8 +1,10 @@
 #include "compiler/driver/Manifest.h"
 
+#include "dialects/m3/M3.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -45,19 +47,26 @@ CacheChoice chooseCache(const CompileOptions &options, const ImportedModel &mode
   return choice;
 }
 
-ordered_json decisionsOf(mlir::ModuleOp module) {
-  ordered_json out = ordered_json::array();
-  auto list = module->getAttrOfType<mlir::ArrayAttr>("m3.decisions");
-  if (!list)
-    return out;
-  for (mlir::Attribute entry : list) {
-    auto one = llvm::dyn_cast<mlir::DictionaryAttr>(entry);
-    auto text = [&](llvm::StringRef key) {
-      auto value = one ? one.getAs<mlir::StringAttr>(key) : mlir::StringAttr();
-      return value ? value.str() : std::string();
-    };
-    out.push_back(decision(text("what"), text("choice"), text("why")));
+ordered_json weightDecisions(mlir::ModuleOp graph) {
+  struct Group {
+    int64_t count = 0;
+    std::string first, choice, why;
+  };
+  std::map<std::string, Group> groups;
+  for (auto weight : graph.getOps<m3::WeightOp>()) {
+    std::string format = m3::stringifyEncoding(weight.weightType().getEncoding()).str();
+    m3::DemotionAttr demotion = weight.getDemotionAttr();
+    Group &group = groups[format + (demotion ? " demoted" : "")];
+    if (group.count++ == 0)
+      group.first = weight.getSymName().str();
+    group.choice = demotion ? "read as " + demotion.getTo().str() : "read as stored";
+    group.why = demotion ? demotion.getReason().str() : "kernels of the target read " + format;
   }
+  ordered_json out = ordered_json::array();
+  for (const auto &[format, group] : groups)
+    out.push_back(decision(
+        "weights in " + format.substr(0, format.find(' ')),
+        fmt::format("{}, {} of them: {} …", group.choice, group.count, group.first), group.why));
   return out;
 }
 

@@ -23,9 +23,8 @@ CacheChoice chooseCache(const CompileOptions &options, const ImportedModel &mode
 nlohmann::ordered_json decision(const std::string &what, const std::string &choice,
                                 const std::string &why);
 
-/// Decisions that passes left in the module's attribute `m3.decisions`, an array of dictionaries
-/// {what, choice, why}.
-nlohmann::ordered_json decisionsOf(mlir::ModuleOp module);
+/// How the weights of the graph are read: one decision per storage format, demotions included.
+nlohmann::ordered_json weightDecisions(mlir::ModuleOp graph);
 
 /// JSON without timings, paths or host names.
 std::string manifestText(const CompileOptions &options, const ImportedModel &model,

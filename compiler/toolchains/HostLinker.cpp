@@ -6,12 +6,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <mutex>
-#include <stdlib.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -24,45 +24,70 @@ namespace m3c::toolchains {
 
 namespace {
 
-// A folder of its own under the system's folder for temporary files, removed at the end.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "m3c-link-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-      throw Error("cannot make a temporary folder", pattern, std::strerror(errno),
-                  "make room, or set TMPDIR to a folder that can be written");
-    path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder &) = delete;
-  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+[[noreturn]] void failSystem(const char *what) {
+  throw Error(std::string("cannot link: ") + what + " failed", "", std::strerror(errno));
+}
 
-  std::filesystem::path path;
+// A file in memory only, so that nothing stays behind whatever happens to the process.
+class MemoryFile {
+public:
+  explicit MemoryFile(std::span<const std::byte> bytes) : descriptor(memfd_create("object", 0)) {
+    if (descriptor < 0)
+      failSystem("memfd_create");
+    while (!bytes.empty()) {
+      ssize_t put = ::write(descriptor, bytes.data(), bytes.size());
+      if (put < 0)
+        failSystem("write");
+      bytes = bytes.subspan(size_t(put));
+    }
+  }
+  ~MemoryFile() { ::close(descriptor); }
+  MemoryFile(const MemoryFile &) = delete;
+  MemoryFile &operator=(const MemoryFile &) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+private:
+  int descriptor;
 };
 
-std::vector<std::byte> readAll(const std::filesystem::path &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::vector<char> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  auto view = std::as_bytes(std::span(bytes));
-  return {view.begin(), view.end()};
-}
+// What is written to `path()`, collected by a thread. lld writes to anything that is no regular
+// file without a temporary file beside it.
+class PipeReader {
+public:
+  PipeReader() {
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      failSystem("pipe");
+    thread = std::thread([this] {
+      std::byte buffer[65536];
+      for (ssize_t got; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+        bytes.insert(bytes.end(), buffer, buffer + got);
+    });
+  }
+  ~PipeReader() { finish(); }
+  PipeReader(const PipeReader &) = delete;
+  PipeReader &operator=(const PipeReader &) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", ends[1]); }
+  std::vector<std::byte> finish() {
+    if (thread.joinable()) {
+      ::close(ends[1]);
+      thread.join();
+      ::close(ends[0]);
+    }
+    return std::move(bytes);
+  }
+
+private:
+  int ends[2];
+  std::thread thread;
+  std::vector<std::byte> bytes;
+};
 
 } // namespace
 
 std::vector<std::byte> linkShared(const std::string &name, std::span<const std::byte> object) {
-  TemporaryFolder folder;
-  std::string input = folder.path / "in.o", output = folder.path / "out.so";
-  {
-    std::ofstream out(input, std::ios::binary);
-    out.write(reinterpret_cast<const char *>(object.data()), std::streamsize(object.size()));
-    if (!out.flush())
-      throw Error("cannot write a temporary file", input, std::strerror(errno),
-                  "make room, or set TMPDIR to another folder");
-  }
+  MemoryFile file(object);
+  PipeReader linked;
+  std::string input = file.path(), output = linked.path();
   std::string soname = "-soname=" + name;
   std::vector<const char *> args = {"ld.lld",
                                     "-shared",
@@ -90,7 +115,7 @@ std::vector<std::byte> linkShared(const std::string &name, std::span<const std::
   if (result.retCode != 0 || !result.canRunAgain)
     throw Error(fmt::format("kernel {} does not link", name), "", messages,
                 "a fault in unedited text is a defect of m3c");
-  return readAll(output);
+  return linked.finish();
 }
 
 std::string linkerVersion() {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
@@ -15,6 +16,12 @@
 namespace m3c {
 
 FileWriter::FileWriter(std::filesystem::path target) : path(std::move(target)) {
+  // A file without a name leaves nothing behind when the process is killed.
+  std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  descriptor = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (descriptor >= 0)
+    return;
+  // Not every file system can do that.
   std::string name = path.string() + ".XXXXXX";
   descriptor = ::mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0)
@@ -54,9 +61,26 @@ void FileWriter::write(std::span<const std::byte> bytes) {
 
 void FileWriter::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
+void FileWriter::giveName() {
+  static std::atomic<unsigned> counter = 0;
+  std::string source = fmt::format("/proc/self/fd/{}", descriptor);
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::string name = fmt::format("{}.{}-{}", path.string(), ::getpid(), counter++);
+    if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary = name;
+      return;
+    }
+    if (errno != EEXIST)
+      fail(errno);
+  }
+  fail(EEXIST);
+}
+
 void FileWriter::publish() {
   if (::fsync(descriptor) != 0)
     fail(errno);
+  if (temporary.empty())
+    giveName();
   int closing = std::exchange(descriptor, -1);
   if (::close(closing) != 0)
     fail(errno);

@@ -1,4 +1,5 @@
-// Writes a file whole or not at all: into a temporary name beside it, renamed when complete.
+// Writes a file whole or not at all: into a file without a name (or a temporary one beside it,
+// where the file system has none), renamed when complete.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@ public:
 
 private:
   [[noreturn]] void fail(int code) const;
+  void giveName();
 
   std::filesystem::path path, temporary;
   int descriptor = -1;

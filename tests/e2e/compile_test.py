@@ -1,0 +1,210 @@
+"""m3c compile and the commands that read plans: results, repeatability, the cache, bad circumstances.
+
+usage: compile_test.py M3C DATA_DIR"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+M3C, DATA = sys.argv[1:3]
+NANO = os.path.join(DATA, "m31-nano")
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="m3c-compile-"))
+        self.cache = self.root / "cache"
+
+    def tearDown(self):
+        subprocess.run(["chmod", "-R", "u+w", self.root], check=True)
+        shutil.rmtree(self.root)
+
+    def command(self, *args):
+        return [M3C, *map(str, args)]
+
+    def m3c(self, *args, code=0):
+        env = dict(os.environ, XDG_CACHE_HOME=str(self.cache))
+        done = subprocess.run(self.command(*args), capture_output=True, text=True, env=env, cwd=self.root)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def compile(self, output, *args, checkpoint=NANO):
+        done = self.m3c("compile", checkpoint, "-o", self.root / output, "--json", "--progress=none", *args)
+        return json.loads(done.stdout)
+
+    def names(self):
+        return sorted(path.name for path in self.root.iterdir() if path.name != "cache")
+
+
+class Compile(Folder):
+    def test_second_compilation_comes_from_the_cache_with_the_same_bytes(self):
+        first = self.compile("a.m3plan")
+        self.assertFalse(first["from_cache"])
+        self.assertGreater(first["kernels_built"], 0)
+        second = self.compile("b.m3plan")
+        self.assertTrue(second["from_cache"])
+        fresh = self.compile("c.m3plan", "--no-cache")
+        self.assertFalse(fresh["from_cache"])
+        a, b, c = ((self.root / f"{name}.m3plan").read_bytes() for name in "abc")
+        self.assertEqual(a, b)
+        self.assertEqual(a, c)
+        # The folder's place is in no key and in no plan.
+        shutil.copytree(NANO, self.root / "moved")
+        moved = self.compile("d.m3plan", checkpoint=self.root / "moved")
+        self.assertTrue(moved["from_cache"])
+        self.assertNotIn(str(self.root).encode(), a)
+
+        # A damaged plan entry and a damaged kernel entry are rebuilt.
+        for entry in (self.cache / "m3c").rglob("*.entry"):
+            data = bytearray(entry.read_bytes())
+            data[len(data) // 2] ^= 1
+            entry.write_bytes(data)
+        again = self.compile("e.m3plan")
+        self.assertFalse(again["from_cache"])
+        self.assertEqual(again["kernels_from_cache"], 0)
+        self.assertEqual((self.root / "e.m3plan").read_bytes(), a)
+
+    def test_options_change_the_plan_and_are_explained(self):
+        default = self.compile("default.m3plan")
+        self.assertIn("nvfp4", default["cache_rule"])
+        self.compile("f32.m3plan", "--kv", "f32")
+        diff = self.m3c("diff", "default.m3plan", "f32.m3plan", "--json", code=1)
+        paths = [entry["path"] for entry in json.loads(diff.stdout)["differences"]]
+        self.assertIn("manifest.semantics.kv", paths)
+        same = self.m3c("diff", "f32.m3plan", "f32.m3plan", "--json")
+        self.assertTrue(json.loads(same.stdout)["equal"])
+        explained = json.loads(self.m3c("explain", "f32.m3plan", "--json").stdout)
+        cache = next(entry for entry in explained["decisions"] if entry["what"] == "cache")
+        self.assertEqual(cache["why"], "as asked for by --kv")
+        self.assertTrue(all(kernel["uses"] for kernel in explained["kernels"]))
+        tiny = self.compile("tiny.m3plan", checkpoint=os.path.join(DATA, "m3-tiny"))
+        self.assertIn("fp8", tiny["cache_rule"])
+
+    def test_inspect_extract_verify(self):
+        self.compile("p.m3plan", "--keep-sources")
+        inspected = json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)
+        chips = {target["chip"] for target in inspected["targets"]}
+        self.m3c("extract", "p.m3plan", "-o", "all")
+        kernels = {kernel["name"]: kernel for kernel in inspected["kernels"]}
+        code = {path.name for path in (self.root / "all/code").iterdir()}
+        expected = {f"{name}.{o['chip']}.so" for name, kernel in kernels.items() for o in kernel["objects"]}
+        self.assertEqual(code, expected)
+        self.assertEqual(len(list((self.root / "all/source").iterdir())), len(kernels))
+        one = sorted(chips)[0]
+        self.m3c("extract", "p.m3plan", "-o", "one", "--target", one)
+        self.assertTrue(all(f".{one}." in path.name for path in (self.root / "one/code").iterdir()))
+        self.m3c("extract", "p.m3plan", "-o", "none", "--target", "z80", code=2)
+        self.m3c("verify", "p.m3plan", "--checkpoint", NANO)
+        self.m3c("verify", "p.m3plan", "--checkpoint", os.path.join(DATA, "m3-tiny"), code=1)
+
+        # An extracted kernel builds to the bytes that the plan has.
+        tile = next((self.root / "all/extras").glob(f"*.{one}.mlir"))
+        self.m3c("build-kernel", tile, "--chip", one, "-o", self.root)
+        built = self.root / tile.name.replace(".mlir", ".so")
+        self.assertEqual(built.read_bytes(), (self.root / "all/code" / built.name).read_bytes())
+
+    def test_a_damaged_byte_anywhere_is_found(self):
+        self.compile("p.m3plan")
+        data = bytearray((self.root / "p.m3plan").read_bytes())
+        step = max(1, len(data) // 40)
+        for place in [0, 9, 20, 40, 70, *range(100, len(data), step), len(data) - 1]:
+            damaged = bytearray(data)
+            damaged[place] ^= 0x10
+            (self.root / "bad.m3plan").write_bytes(damaged)
+            self.m3c("verify", "bad.m3plan", code=1)
+
+    def test_dry_run_writes_nothing_and_forecasts_what_comes(self):
+        dry = json.loads(self.m3c("compile", NANO, "--dry-run", "--json", "--progress=none").stdout)
+        self.assertEqual(self.names(), [])
+        self.assertGreater(dry["forecast"]["kernels_to_build"], 0)
+        real = self.compile("p.m3plan")
+        self.assertEqual(real["kernels_built"], dry["forecast"]["kernels_to_build"])
+        inspected = json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)
+        self.assertEqual(inspected["weights_total"]["bytes"], dry["forecast"]["weight_bytes"])
+        self.assertEqual(max(b["arena_bytes"] for b in inspected["buckets"]), dry["forecast"]["arena_bytes"])
+
+    def test_dumps_read_back(self):
+        self.compile("p.m3plan", "--dump-after", "all", "--dump-dir", self.root / "dump")
+        dumps = sorted((self.root / "dump").iterdir())
+        self.assertGreater(len(dumps), 5)
+        opt = os.path.join(os.path.dirname(M3C), "m3-opt")
+        for dump in dumps:
+            subprocess.run([opt, dump, "-o", os.devnull], check=True)
+
+    def test_timings_and_progress(self):
+        env = dict(os.environ, XDG_CACHE_HOME=str(self.cache))
+        done = subprocess.run(
+            self.command("compile", NANO, "-o", "p.m3plan", "--progress=json", "--json"),
+            capture_output=True, text=True, env=env, cwd=self.root, check=True,
+        )
+        stages = {json.loads(line)["stage"] for line in done.stderr.splitlines()}
+        self.assertTrue({"reading headers", "passes"} <= stages, stages)
+        result = json.loads(done.stdout)
+        self.assertAlmostEqual(sum(t["seconds"] for t in result["times"]), result["seconds"],
+                               delta=0.1 * result["seconds"] + 0.05)
+
+
+class Circumstances(Folder):
+    def test_wrong_usage(self):
+        for args in (["--target", "z80"], ["--chip", "z80"], ["--kv", "fp3"], ["--disable-pass", "none"],
+                     ["--disable-pass", "plan-assign-arena"], ["--dump-after", "none"],
+                     ["--numerics", "activations=fp1"], ["--schedule", "nonsense=x"], ["--kv", "fp8", "--kv-grid", "e4m3"]):
+            self.m3c("compile", NANO, "-o", "p.m3plan", *args, code=2)
+        self.m3c("compile", NANO, code=2)
+        self.assertEqual(self.names(), [])
+
+    def test_output_that_cannot_be_written(self):
+        self.m3c("compile", NANO, "-o", "absent/p.m3plan", code=1)
+        done = self.m3c("compile", NANO, "-o", "/proc/p.m3plan", code=1)
+        self.assertIn("error: ", done.stderr)
+        self.assertEqual(self.names(), [])
+
+    def test_a_cache_that_cannot_be_written_is_a_warning(self):
+        (self.root / "file").write_text("")
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--cache-dir", self.root / "file" / "cache")
+        self.assertIn("cannot be written", done.stderr)
+        self.m3c("verify", "p.m3plan")
+
+    def start(self, output):
+        env = dict(os.environ, XDG_CACHE_HOME=str(self.cache))
+        return subprocess.Popen(self.command("compile", NANO, "-o", output, "--progress=none"), cwd=self.root,
+                                env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def test_two_compilations_race_for_one_cache(self):
+        first, second = self.start("a.m3plan"), self.start("b.m3plan")
+        self.assertEqual((first.wait(), second.wait()), (0, 0))
+        first.stderr.close(), second.stderr.close()
+        self.assertEqual((self.root / "a.m3plan").read_bytes(), (self.root / "b.m3plan").read_bytes())
+
+    def test_killed_and_interrupted_compilations_leave_nothing(self):
+        (self.root / "p.m3plan").write_text("what was here before")
+        for delay in (0.05, 0.3, 0.8, 1.5):
+            for number in (signal.SIGKILL, signal.SIGINT):
+                process = self.start("p.m3plan")
+                time.sleep(delay)
+                process.send_signal(number)
+                code = process.wait()
+                message = process.stderr.read()
+                process.stderr.close()
+                if code == 0:
+                    continue  # finished before the signal
+                if number == signal.SIGINT:
+                    self.assertEqual(code, 1 if message else -signal.SIGINT, message)
+                    self.assertEqual(self.names(), ["p.m3plan"])
+                else:
+                    for name in self.names():
+                        if name != "p.m3plan":
+                            (self.root / name).unlink()  # beside it, under a temporary name
+        self.compile("p.m3plan")
+        self.m3c("verify", "p.m3plan")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:], verbosity=2)
