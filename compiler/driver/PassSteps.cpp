@@ -104,6 +104,9 @@ static void runStep(mlir::ModuleOp module, const PassStep &step) {
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && message.empty()) {
       message = diagnostic.str();
       llvm::raw_string_ostream(where) << diagnostic.getLocation();
+      // The operation itself, where a place in a file is not known.
+      for (mlir::Diagnostic &note : diagnostic.getNotes())
+        message += "\n         " + note.str().substr(0, 400);
     }
     return mlir::success();
   });

@@ -138,7 +138,8 @@ std::unique_ptr<plan::KernelT> kernelTable(const std::string &name, const Kernel
 
 namespace {
 
-/// Adds the target's weight buffers that no target before it has; the same symbol means the same buffer.
+/// Adds the target's weight buffers that no target before it has; the same symbol means the same
+/// buffer.
 void addWeights(mlir::ModuleOp module, plan::TablesT &tables, SymbolIndices &indices) {
   for (auto weight : module.getOps<planir::WeightBufferOp>()) {
     auto [known, isNew] =

@@ -40,9 +40,9 @@ struct PlanTarget {
 struct PlanContent {
   const ModelConfig &config;
   std::map<std::string, KernelBuild> kernels; ///< by symbol
-  std::vector<PlanTarget> targets; ///< at least one; all share one cache layout
-  std::string manifest;                      ///< JSON
-  std::map<std::string, std::string> extras; ///< texts kept for people, by name
+  std::vector<PlanTarget> targets;            ///< at least one; all share one cache layout
+  std::string manifest;                       ///< JSON
+  std::map<std::string, std::string> extras;  ///< texts kept for people, by name
 };
 
 /// Equal content gives equal bytes. Code objects with equal bytes share a section. Throws Error for

@@ -27,7 +27,10 @@ ordered_json usesOf(const ordered_json &tables, const std::string &kernel) {
       if (launch["kernel"] == kernel)
         labels.push_back(launch["label"]);
     if (!labels.empty())
-      uses.push_back({{"chip", bucket["chip"]}, {"rows", bucket["rows"]}, {"launches", labels.size()}, {"labels", labels}});
+      uses.push_back({{"chip", bucket["chip"]},
+                      {"rows", bucket["rows"]},
+                      {"launches", labels.size()},
+                      {"labels", labels}});
   }
   return uses;
 }

@@ -90,9 +90,11 @@ void addManifest(std::string &out, const ordered_json &manifest) {
 void addBuckets(std::string &out, const ordered_json &buckets) {
   out += fmt::format("buckets {}\n", buckets.size());
   for (const ordered_json &bucket : buckets) {
-    out += fmt::format("  {:<12} {:>5} rows, {:>4} logit rows: {} launches, arena {} + {} a block\n",
-                       str(bucket["chip"]), str(bucket["rows"]), str(bucket["logit_rows"]), str(bucket["launch_count"]),
-                       byteText(bucket["arena_bytes"]), byteText(bucket["arena_bytes_per_block"]));
+    out +=
+        fmt::format("  {:<12} {:>5} rows, {:>4} logit rows: {} launches, arena {} + {} a block\n",
+                    str(bucket["chip"]), str(bucket["rows"]), str(bucket["logit_rows"]),
+                    str(bucket["launch_count"]), byteText(bucket["arena_bytes"]),
+                    byteText(bucket["arena_bytes_per_block"]));
     if (bucket.contains("launches"))
       for (const ordered_json &launch : bucket["launches"])
         out += fmt::format("        {:<32} {} [{}]\n", str(launch["label"]), str(launch["kernel"]),

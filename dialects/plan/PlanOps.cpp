@@ -209,7 +209,7 @@ void LaunchOp::build(OpBuilder &builder, OperationState &state, StringRef kernel
     accesses.push_back(int32_t(one));
   SmallVector<int64_t> counts(3, 1), perItem(3, 0);
   for (auto [i, dim] : llvm::enumerate(grid)) {
-    counts[i] = dim.count;
+    counts[i] = dim.blocksPerItem > 0 ? 1 : dim.count;
     perItem[i] = dim.blocksPerItem;
   }
   build(builder, state, FlatSymbolRefAttr::get(builder.getContext(), kernel), arguments,

@@ -15,9 +15,13 @@ constexpr Row rows[] = {
     {"m3.gather_rows", "", lowerGatherRows},
     {"m3.project", "", lowerProject},
     {"m3.fused", "residual_project", lowerResidualProject},
+    {"m3.fused", "gate_up", lowerGateUp},
+    {"m3.fused", "qkv_rope_insert", lowerQkvInsert},
     {"m3.fused", "index_topk", lowerIndexTopk},
     {"m3.sparse_attention", "", lowerSparseAttention},
     {"m3.dense_attention", "", lowerDenseAttention},
+    {"m3.fused", "norm_route", lowerNormRoute},
+    {"m3.fused", "experts_shared", lowerExpertsShared},
 };
 } // namespace
 

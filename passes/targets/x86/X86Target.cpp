@@ -23,8 +23,8 @@ const Atom atomRows[] = {
     {"words_f32", "tile.dequant_words", "f32", "", "words_f32", ""},
     {"words_bf16", "tile.dequant_words", "bf16", "", "words_bf16", ""},
     {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", "vpsrad"},
-    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", "vpermps"},
-    {"group_table", "tile.dequant_group", "", "", "dequantGroup", "vpermps"},
+    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", "vperm(ps|d)"},
+    {"group_table", "tile.dequant_group", "", "", "dequantGroup", "vperm(ps|d)"},
     {"quant_group", "tile.quant_group", "", "", "quantGroup", ""},
 };
 
