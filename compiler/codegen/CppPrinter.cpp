@@ -283,6 +283,10 @@ LogicalResult Printer::arithmetic(Operation *op) {
                        name(op.getInput())));
         return success();
       })
+      .Case([&](TransposeOp op) {
+        define(op, "t", formatv("transpose({0})", name(op.getInput())));
+        return success();
+      })
       .Case([&](SliceOp op) {
         TileType type = op.getResult().getType();
         define(op, "t",

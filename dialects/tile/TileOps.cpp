@@ -285,6 +285,14 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
+LogicalResult TransposeOp::verify() {
+  TileType in = getInput().getType(), out = getResult().getType();
+  if (in.getRows() != out.getCols() || in.getCols() != out.getRows() ||
+      in.getElement() != out.getElement())
+    return emitOpError("T-E11: ") << out << " is not the transpose of " << in;
+  return success();
+}
+
 LogicalResult SliceOp::verify() {
   TileType in = getInput().getType(), out = getResult().getType();
   if (int64_t(getRow()) + out.getRows() > in.getRows() ||

@@ -279,6 +279,14 @@ def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
+  let summary = "rows become columns";
+  let arguments = (ins Tile_TileType:$input);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
   let summary = "a box of a tile, at constant coordinates";
   let arguments = (ins Tile_TileType:$input, I64Attr:$row, I64Attr:$col);
@@ -349,7 +357,9 @@ def Tile_DequantGroupOp : Tile_Op<"dequant_group", [Pure]> {
   let description = [{
     With `e4m3_grid` the product code × scale is rounded again to E4M3 (nearest even, saturating), the
     grid that the model was trained on (model.md §5.3); without it the product is exact.
-    `codes` are 8 bytes, even dimension in the low nibble.
+    `codes` are 8 bytes, even dimension in the low nibble. The result comes in pairs, dimensions 0 8 1
+    9 … 7 15, the transpose of the group seen as 2x8: lanes then need no move across a vector. Products
+    take their other operand in the same order (`tile.transpose`).
   }];
   let arguments = (ins Tile_TileType:$codes, I8:$scale, UnitAttr:$e4m3_grid,
                        OptionalAttr<StrAttr>:$atom);

@@ -243,6 +243,11 @@ Value KernelBuilder::reshape(Value input, int64_t rows, int64_t cols) {
   Type element = cast<tile::TileType>(input.getType()).getElement();
   return tile::ReshapeOp::create(b, tile(rows, cols, element), input);
 }
+Value KernelBuilder::transpose(Value input) {
+  auto type = cast<tile::TileType>(input.getType());
+  return tile::TransposeOp::create(b, tile(type.getCols(), type.getRows(), type.getElement()),
+                                   input);
+}
 Value KernelBuilder::mma(Value x, Value y, Value acc) {
   return tile::MmaOp::create(b, acc.getType(), x, y, acc, tile::Side::B, StringAttr());
 }

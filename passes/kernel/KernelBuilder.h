@@ -106,6 +106,7 @@ public:
   Value extract(Value tile, int64_t row, int64_t col);
   Value slice(Value tile, int64_t row, int64_t col, int64_t rows, int64_t cols);
   Value reshape(Value tile, int64_t rows, int64_t cols);
+  Value transpose(Value tile);
   Value mma(Value a, Value b, Value acc);
   Value fma(Value a, Value b, Value acc);
 

@@ -43,6 +43,7 @@ public:
   void emit() {
     scores = kb.alloc({tileRows * group, pageTokens}, kb.f32Type());
     sums = kb.alloc({tileRows * group, shape.dims}, kb.f32Type());
+    ordered = kb.alloc({tileRows * group, shape.dims}, kb.f32Type());
     maxima = kb.alloc({tileRows * group}, kb.f32Type());
     weights = kb.alloc({tileRows * group}, kb.f32Type());
     cursors = kb.alloc({tileRows}, kb.i32Type());
@@ -73,7 +74,12 @@ private:
         Value slot = slotOf(r, head);
         kb.storeScalar(kb.f32(lowest), maxima, {slot});
         kb.storeScalar(kb.f32(0.0), weights, {slot});
-        eachChunk([&](Value d) { kb.store(kb.fill(0.0, 1, 16), sums, {slot, d}, {1, 16}); });
+        Value queryHead = kb.add(kb.mul(kvHead, group), head);
+        eachChunk([&](Value d) {
+          kb.store(kb.fill(0.0, 1, 16), sums, {slot, d}, {1, 16});
+          kb.store(loadInSlotOrder(kb, cache, query, {kb.add(first, r), queryHead, d}, {1, 1, 16}),
+                   ordered, {slot, d}, {1, 16});
+        });
       });
     });
   }
@@ -85,7 +91,7 @@ private:
         Value inverse = kb.divf(kb.f32(1.0), kb.loadScalar(weights, {slot}));
         Value outHead = kb.add(kb.mul(kvHead, group), head);
         eachChunk([&](Value d) {
-          Value sum = kb.load(sums, {slot, d}, {1, 16}, 1, 16);
+          Value sum = loadFromSlotOrder(kb, cache, sums, {slot, d}, {1, 16});
           Value mean =
               kb.map(sum, 1, 16, [&](ValueRange args) { return kb.mulf(args[0], inverse); });
           kb.store(mean, out, {kb.add(first, r), outHead, d}, {1, 1, 16});
@@ -163,8 +169,8 @@ private:
     Value keySlot = kb.add(page, kb.mul(kvHead, 2 * cache.slotBytes));
     Value visible = visibleKeys(kb, lastPosition, block);
     eachStage(Slot::Keys, keySlot, visible, [&](Value token, Value stage) {
-      eachTaker(block, [&](Value r, Value row, Value seen) {
-        score(r, row, token, kb.min(kb.sub(seen, token), kb.index(chunk)), stage);
+      eachTaker(block, [&](Value r, Value, Value seen) {
+        score(r, token, kb.min(kb.sub(seen, token), kb.index(chunk)), stage);
       });
     });
     eachTaker(block, [&](Value r, Value, Value seen) {
@@ -196,14 +202,13 @@ private:
   }
 
   /// Products of a row's query heads with `limit` keys of a stage.
-  void score(Value r, Value row, Value token, Value limit, Value stage) {
+  void score(Value r, Value token, Value limit, Value stage) {
     kb.forLoop(kb.index(0), kb.index(group), heads, [&](Value head) {
       kb.forLoop(kb.index(0), limit, keys, [&](Value key) {
-        Value queryHead = kb.add(kb.mul(kvHead, group), head);
-        Values dots =
-            emitDots(kb, stage, key, keys, query, row, queryHead, heads, shape.dims, lanes);
+        Value slot = slotOf(r, head);
+        Values dots = emitDots(kb, stage, key, keys, ordered, slot, heads, lanes);
         for (int64_t h = 0; h < heads; ++h)
-          kb.store(dots[h], scores, {slotOf(r, kb.add(head, h)), kb.add(token, key)}, {1, keys});
+          kb.store(dots[h], scores, {kb.add(slot, h), kb.add(token, key)}, {1, keys});
       });
     });
   }
@@ -269,7 +274,7 @@ private:
   const int64_t tileRows, group, keys, heads, valueHeads, valueDims, chunk, lanes;
   BatchRows batch;
   Value query, pool, selection, out;
-  Value scores, sums, maxima, weights, cursors, takers, ring;
+  Value scores, sums, ordered, maxima, weights, cursors, takers, ring;
   Value kvHead, first, last, lastPosition, takerCount;
 };
 

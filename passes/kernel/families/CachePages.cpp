@@ -149,17 +149,32 @@ void emitDequantise(KernelBuilder &kb, const CachePages &cache, Slot slot, int64
   }
 }
 
+Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view, ValueRange indices,
+                      ArrayRef<int64_t> sizes) {
+  if (!cache.paired())
+    return kb.load(view, indices, sizes, 1, 16);
+  return kb.reshape(kb.transpose(kb.load(view, indices, sizes, 2, 8)), 1, 16);
+}
+
+Value loadFromSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view, ValueRange indices,
+                        ArrayRef<int64_t> sizes) {
+  if (!cache.paired())
+    return kb.load(view, indices, sizes, 1, 16);
+  return kb.reshape(kb.transpose(kb.load(view, indices, sizes, 8, 2)), 1, 16);
+}
+
 //===- Products -------------------------------------------------------------------------------===//
 
-Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value row,
-                Value head, int64_t heads, int64_t dims, int64_t lanes) {
+Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value slot,
+                int64_t heads, int64_t lanes) {
+  int64_t dims = cast<tile::ViewType>(stage.getType()).getShape()[1];
   Values start(heads, kb.fill(0.0, keys, lanes));
   Values sums =
       kb.forLoop(kb.index(0), kb.index(dims), lanes, start, [&](Value d, ValueRange carried) {
         Value k = kb.load(stage, {key, d}, {keys, lanes}, keys, lanes);
         Values next;
         for (int64_t h = 0; h < heads; ++h) {
-          Value q = kb.load(query, {row, kb.add(head, h), d}, {1, 1, lanes}, 1, lanes);
+          Value q = kb.load(query, {kb.add(slot, h), d}, {1, lanes}, 1, lanes);
           next.push_back(kb.fma(k, q, carried[h]));
         }
         return next;

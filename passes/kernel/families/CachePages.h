@@ -16,6 +16,8 @@ struct CachePages {
   CachePages(StepLowering &step, m3::CacheType type);
   /// For kernel names: storage, grid and page size.
   std::string spell() const;
+  /// Whether groups of 16 dequantised values come in the pair order of tile.dequant_group.
+  bool paired() const { return type.getKv() == m3::CacheStorage::NVFP4; }
 };
 
 /// What a slot holds: index keys and keys keep their NVFP4 scales token by token, values in quads
@@ -53,11 +55,17 @@ Value visibleKeys(KernelBuilder &kb, Value position, Value block);
 void emitDequantise(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims, Value pool,
                     Value offset, Value first, int64_t tokens, Value stage);
 
-/// Dot products of `keys` rows of `stage` from `key` on with `heads` rows of `query` at `indices`
-/// (its last two dimensions are heads and `dims`): for each head a tile [1, keys]. One accumulator
-/// vector of `lanes` per key and head over ascending dims, then the lanes as a tree.
-Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value row,
-                Value head, int64_t heads, int64_t dims, int64_t lanes);
+/// 16 values from a view at `indices` in the order that dequantised slots have, and back: a row.
+Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,
+                      mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes);
+Value loadFromSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,
+                        mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes);
+
+/// Dot products of `keys` rows of `stage` from `key` on with `heads` rows of `query` [slots, dims]
+/// from `slot` on: for each head a tile [1, keys]. One accumulator vector of `lanes` per key and
+/// head over ascending stored dims, then the lanes as a tree.
+Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value slot,
+                int64_t heads, int64_t lanes);
 
 /// The largest of `wanted`, `wanted`/2, … 1 that divides `n`; `wanted` is a power of two.
 int64_t dividing(int64_t n, int64_t wanted);

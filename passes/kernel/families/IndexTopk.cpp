@@ -34,6 +34,7 @@ public:
 
   void emit() {
     best = kb.alloc({tileRows * shape.heads, keys}, kb.f32Type());
+    ordered = kb.alloc({tileRows * shape.heads, shape.dims}, kb.f32Type());
     ring = kb.ring(1, {chunk, shape.dims}, kb.f32Type());
     Value begin = kb.mul(kb.blockId(tile::Axis::X), tileRows);
     Value end = kb.min(kb.add(begin, tileRows), batch.rows);
@@ -42,12 +43,22 @@ public:
       Value position = batch.lastPosition(first, last);
       Value blocks = kb.add(kb.div(position, m3::blockTokens), 1);
       Value lastBlock = kb.min(kb.add(firstBlock, blocksPerItem), blocks);
+      kb.when(kb.less(firstBlock, lastBlock), [&] { orderQueries(first, last); });
       kb.forLoop(firstBlock, lastBlock, 1,
                  [&](Value block) { scoreBlock(first, last, position, block); });
     });
   }
 
 private:
+  void orderQueries(Value first, Value last) {
+    eachRowHead(first, last, [&](Value row, Value head, Value slot) {
+      kb.forLoop(kb.index(0), kb.index(shape.dims), 16, [&](Value d) {
+        kb.store(loadInSlotOrder(kb, cache, query, {row, head, d}, {1, 1, 16}), ordered, {slot, d},
+                 {1, 16});
+      });
+    });
+  }
+
   void scoreBlock(Value first, Value last, Value position, Value block) {
     Value offset = kb.mul(batch.page(first, block), cache.pageBytes);
     eachRowHead(first, last, [&](Value, Value, Value slot) {
@@ -96,7 +107,8 @@ private:
           running.push_back(kb.load(best, {slotOf(first, row, kb.add(head, h)), kb.index(0)},
                                     {1, keys}, 1, keys));
         running = kb.forLoop(kb.index(0), limit, keys, running, [&](Value key, ValueRange carried) {
-          Values dots = emitDots(kb, stage, key, keys, query, row, head, heads, shape.dims, lanes);
+          Values dots =
+              emitDots(kb, stage, key, keys, ordered, slotOf(first, row, head), heads, lanes);
           Value seen = kb.toI32(kb.sub(limit, key));
           Values next;
           for (auto [dot, before] : llvm::zip(dots, carried))
@@ -129,7 +141,7 @@ private:
   const IndexShape &shape;
   const int64_t tileRows, keys, heads, chunk, lanes, blocksPerItem;
   BatchRows batch;
-  Value query, pool, scores, best, ring;
+  Value query, pool, scores, best, ordered, ring;
 };
 
 //===- Selection ------------------------------------------------------------------------------===//

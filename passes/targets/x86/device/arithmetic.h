@@ -143,6 +143,13 @@ M3_INLINE Tile<T, R2, C2> reshape(const Tile<T, R, C> &in) {
   return out;
 }
 
+template <class T, int R, int C> M3_INLINE Tile<T, C, R> transpose(const Tile<T, R, C> &in) {
+  Tile<T, C, R> out;
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < C; ++c)
+      setElement(out, c * R + r, element(in, r * C + c));
+  return out;
+}
+
 template <int R2, int C2, int Row, int Col, class T, int R, int C>
 M3_INLINE Tile<T, R2, C2> slice(const Tile<T, R, C> &in) {
   using Out = Tile<T, R2, C2>;

@@ -75,8 +75,11 @@ M3_INLINE Tile<To, R, C> eachElement(const Tile<From, R, C> &in, F f) {
 }
 
 template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e4m3(const Tile<u8, R, C> &codes) {
-  return eachElement<f32>(
-      codes, [](auto x) { return decodeE4m3Lane<LaneCount<decltype(x)>::value>(convert<i32>(x)); });
+  return eachElement<f32>(codes, [](auto x) {
+    constexpr int n = LaneCount<decltype(x)>::value;
+    Vec<i32, n> code = convert<i32>(x);
+    return select((code & 0x7f) == 0x7f, (Vec<f32, n>)notANumber, decodeE4m3Lane<n>(code));
+  });
 }
 
 /// 2^(code − 127); code 0 is 2^-127, a subnormal.
@@ -116,9 +119,16 @@ template <int R, int C> M3_INLINE Tile<f32, R, C> encode_f32(const Tile<f32, R, 
 
 enum class Grid { Exact, E4m3 };
 
-/// For each scale byte the eight E2M1 magnitudes times the scale, on the E4M3 grid or exact.
+/// For each scale byte the products with the E2M1 values, on the E4M3 grid or exact: all sixteen
+/// where a vector holds them, else the eight magnitudes with the code's lower three bits added to
+/// bits 28 … 30, so that one XOR with the code at the top of the lane takes them away and sets the
+/// sign.
 struct GroupTable {
+#ifdef __AVX512F__
+  f32 row[256][16];
+#else
   f32 row[256][8];
+#endif
 };
 constexpr f32 e4m3Value(int code) {
   if ((code & 0x7f) == 0x7f)
@@ -145,54 +155,53 @@ constexpr f32 onE4m3Grid(f32 value) {
   whole += rest > 0.5f || (rest == 0.5f && (whole & 1));
   return (value < 0 ? -1 : 1) * (f32)whole * step;
 }
-template <Grid grid> constexpr GroupTable makeGroupTable() {
+template <Grid grid> constexpr f32 groupProduct(int code, int scale) {
   constexpr f32 magnitudes[8] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
+  if ((scale & 0x7f) == 0x7f)
+    return notANumber;
+  f32 product = magnitudes[code & 7] * e4m3Value(scale);
+  product = grid == Grid::E4m3 ? onE4m3Grid(product) : product;
+  return code & 8 ? -product : product;
+}
+template <Grid grid> constexpr GroupTable makeGroupTable() {
   GroupTable table{};
-  for (int scale = 0; scale < 256; ++scale)
-    for (int code = 0; code < 8; ++code) {
-      if ((scale & 0x7f) == 0x7f) {
-        table.row[scale][code] = notANumber;
-        continue;
-      }
-      f32 product = magnitudes[code] * e4m3Value(scale);
-      table.row[scale][code] = grid == Grid::E4m3 ? onE4m3Grid(product) : product;
-    }
+  for (int scale = 0; scale < 256; ++scale) {
+#ifdef __AVX512F__
+    for (int code = 0; code < 16; ++code)
+      table.row[scale][code] = groupProduct<grid>(code, scale);
+#else
+    for (int code = 0; code < 8; ++code)
+      table.row[scale][code] = __builtin_bit_cast(
+          f32, __builtin_bit_cast(u32, groupProduct<grid>(code, scale)) ^ (u32)code << 28);
+#endif
+  }
   return table;
 }
 template <Grid grid> alignas(64) inline constexpr GroupTable groupTable = makeGroupTable<grid>();
 
-/// Nibbles of a 32-bit word as eight lanes, first nibble first.
-M3_INLINE Vec<i32, 8> nibbles(u32 word) {
-  const Vec<u32, 8> shifts = {0, 4, 8, 12, 16, 20, 24, 28};
-  return bitsAs<Vec<i32, 8>>(splat<u32, 8>(word) >> shifts);
-}
-
-/// Table lookup by code, sign by XOR.
-M3_INLINE Vec<f32, 8> lookUp(Vec<f32, 8> row, Vec<i32, 8> codes) {
-  Vec<f32, 8> size = __builtin_ia32_permvarsf256(row, codes);
-  return bitsAs<Vec<f32, 8>>(bitsAs<Vec<i32, 8>>(size) ^ ((codes << 28) & (i32)0x80000000));
-}
-
+/// Sixteen codes as pairs (i, i + 8): the word in every 64-bit lane, each 32-bit half shifted to
+/// its own code; no lane has to move.
 template <Grid grid>
 M3_INLINE Tile<f32, 1, 16> dequantGroup(const Tile<u8, 1, 8> &codes, u8 scale) {
   u64 word = bitsAs<u64>(codes.v[0][0]);
-  Vec<f32, 8> row;
-  __builtin_memcpy(&row, groupTable<grid>.row[scale], sizeof(row));
+  const f32 *row = groupTable<grid>.row[scale];
   Tile<f32, 1, 16> out;
 #ifdef __AVX512F__
-  const Vec<u32, 16> shifts = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
-  Vec<u32, 2> halves = bitsAs<Vec<u32, 2>>(word);
-  Vec<u32, 16> both =
-      __builtin_shufflevector(halves, halves, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-  Vec<i32, 16> lanes = bitsAs<Vec<i32, 16>>(both >> shifts);
-  Vec<f32, 16> table =
-      __builtin_shufflevector(row, row, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
-  Vec<f32, 16> size = __builtin_ia32_permvarsf512(table, lanes);
-  out.v[0][0] =
-      bitsAs<Vec<f32, 16>>(bitsAs<Vec<i32, 16>>(size) ^ ((lanes << 28) & (i32)0x80000000));
+  const Vec<u32, 16> shifts = {0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28};
+  Vec<i32, 16> lanes = bitsAs<Vec<i32, 16>>(bitsAs<Vec<u32, 16>>(splat<u64, 8>(word)) >> shifts);
+  Vec<f32, 16> table;
+  __builtin_memcpy(&table, row, sizeof(table));
+  out.v[0][0] = __builtin_ia32_permvarsf512(table, lanes); // the low 4 bits of each lane count
 #else
-  out.v[0][0] = lookUp(row, nibbles((u32)word));
-  out.v[0][1] = lookUp(row, nibbles((u32)(word >> 32)));
+  const Vec<u32, 8> shifts[2] = {{0, 0, 4, 4, 8, 8, 12, 12}, {16, 16, 20, 20, 24, 24, 28, 28}};
+  Vec<f32, 8> table;
+  __builtin_memcpy(&table, row, sizeof(table));
+  M3_UNROLL for (int half = 0; half < 2; ++half) {
+    Vec<i32, 8> lanes =
+        bitsAs<Vec<i32, 8>>(bitsAs<Vec<u32, 8>>(splat<u64, 4>(word)) >> shifts[half]);
+    Vec<f32, 8> size = __builtin_ia32_permvarsf256(table, lanes); // the low 3 bits count
+    out.v[0][half] = bitsAs<Vec<f32, 8>>(bitsAs<Vec<i32, 8>>(size) ^ (lanes << 28));
+  }
 #endif
   return out;
 }
