@@ -287,6 +287,10 @@ LogicalResult Printer::arithmetic(Operation *op) {
         define(op, "t", formatv("transpose({0})", name(op.getInput())));
         return success();
       })
+      .Case([&](StackOp op) {
+        define(op, "t", formatv("stack({0})", list(op.getInputs())));
+        return success();
+      })
       .Case([&](SliceOp op) {
         TileType type = op.getResult().getType();
         define(op, "t",

@@ -293,6 +293,21 @@ LogicalResult TransposeOp::verify() {
   return success();
 }
 
+LogicalResult StackOp::verify() {
+  TileType out = getResult().getType();
+  int64_t rows = 0;
+  for (Value input : getInputs()) {
+    auto in = cast<TileType>(input.getType());
+    rows += in.getRows();
+    if (in != getInputs().front().getType() || in.getCols() != out.getCols() ||
+        in.getElement() != out.getElement())
+      return emitOpError("T-E12: ") << in << " is no equal part of " << out;
+  }
+  if (rows != out.getRows())
+    return emitOpError("T-E12: ") << rows << " rows stand in " << out;
+  return success();
+}
+
 LogicalResult SliceOp::verify() {
   TileType in = getInput().getType(), out = getResult().getType();
   if (int64_t(getRow()) + out.getRows() > in.getRows() ||

@@ -287,6 +287,14 @@ def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_StackOp : Tile_Op<"stack", [Pure]> {
+  let summary = "tiles of equal columns, one below the other";
+  let arguments = (ins Variadic<Tile_TileType>:$inputs);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
   let summary = "a box of a tile, at constant coordinates";
   let arguments = (ins Tile_TileType:$input, I64Attr:$row, I64Attr:$col);

@@ -248,6 +248,11 @@ Value KernelBuilder::transpose(Value input) {
   return tile::TransposeOp::create(b, tile(type.getCols(), type.getRows(), type.getElement()),
                                    input);
 }
+Value KernelBuilder::stack(ValueRange inputs) {
+  auto type = cast<tile::TileType>(inputs.front().getType());
+  int64_t rows = type.getRows() * int64_t(inputs.size());
+  return tile::StackOp::create(b, tile(rows, type.getCols(), type.getElement()), inputs);
+}
 Value KernelBuilder::mma(Value x, Value y, Value acc) {
   return tile::MmaOp::create(b, acc.getType(), x, y, acc, tile::Side::B, StringAttr());
 }

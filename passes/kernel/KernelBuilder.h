@@ -107,6 +107,7 @@ public:
   Value slice(Value tile, int64_t row, int64_t col, int64_t rows, int64_t cols);
   Value reshape(Value tile, int64_t rows, int64_t cols);
   Value transpose(Value tile);
+  Value stack(mlir::ValueRange tiles);
   Value mma(Value a, Value b, Value acc);
   Value fma(Value a, Value b, Value acc);
 

@@ -28,6 +28,8 @@ struct AttentionShape {
 
 /// Parameters: batch rows, query [rows, heads, dims], pool (at the layer's K slot of head 0),
 /// (selection [rows, KV heads, k]), out [rows, heads, dims]. Work item: a tile of rows × a KV head.
+/// Without a ring the codes of a page pass through registers, for one row; with it stages of keys,
+/// then of values, are dequantised for all rows of the tile that attend to the page.
 class AttentionKernel {
 public:
   AttentionKernel(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
@@ -36,8 +38,9 @@ public:
         keys(schedule.at("keys")), heads(dividing(group, schedule.at("heads"))),
         valueHeads(dividing(group, schedule.at("value_heads"))),
         valueDims(dividing(shape.dims / 16, schedule.at("value_dims") / 16) * 16),
-        chunk(schedule.at("chunk")), lanes(schedule.at("lanes")), batch(kb), query(kb.parameter(4)),
-        pool(kb.parameter(5)), selection(shape.selected ? kb.parameter(6) : Value()),
+        chunk(schedule.at("chunk")), stages(schedule.at("ring")), lanes(schedule.at("lanes")),
+        batch(kb), query(kb.parameter(4)), pool(kb.parameter(5)),
+        selection(shape.selected ? kb.parameter(6) : Value()),
         out(kb.parameter(shape.selected ? 7 : 6)) {}
 
   void emit() {
@@ -48,7 +51,8 @@ public:
     weights = kb.alloc({tileRows * group}, kb.f32Type());
     cursors = kb.alloc({tileRows}, kb.i32Type());
     takers = kb.alloc({tileRows}, kb.i32Type());
-    ring = kb.ring(1, {chunk, shape.dims}, kb.f32Type());
+    if (stages)
+      ring = kb.ring(stages, {chunk, shape.dims}, kb.f32Type());
     kvHead = kb.blockId(tile::Axis::Y);
     Value begin = kb.mul(kb.blockId(tile::Axis::X), tileRows);
     Value end = kb.min(kb.add(begin, tileRows), batch.rows);
@@ -155,60 +159,68 @@ private:
   }
 
   /// Calls `body` for every row that takes the block, with the keys that it may see.
-  void eachTaker(Value block, function_ref<void(Value r, Value row, Value visible)> body) {
+  void eachTaker(Value block, function_ref<void(Value r, Value visible)> body) {
     kb.forLoop(kb.index(0), takerCount, 1, [&](Value i) {
       Value r = kb.loadIndex(takers, {i});
-      Value row = kb.add(first, r);
-      body(r, row, visibleKeys(kb, batch.position(row), block));
+      body(r, visibleKeys(kb, batch.position(kb.add(first, r)), block));
     });
   }
 
   //===- One page
   void attend(Value block) {
     Value page = kb.mul(batch.page(first, block), cache.pageBytes);
-    Value keySlot = kb.add(page, kb.mul(kvHead, 2 * cache.slotBytes));
-    Value visible = visibleKeys(kb, lastPosition, block);
-    eachStage(Slot::Keys, keySlot, visible, [&](Value token, Value stage) {
-      eachTaker(block, [&](Value r, Value, Value seen) {
-        score(r, token, kb.min(kb.sub(seen, token), kb.index(chunk)), stage);
+    Value offset = kb.add(page, kb.mul(kvHead, 2 * cache.slotBytes));
+    SlotReader keySlot(kb, cache, Slot::Keys, shape.dims, pool, offset);
+    eachStage(block, keySlot, [&](Value r, Value token, Value limit, Value stage) {
+      score(r, token, limit, [&](Value key, Value group) {
+        return stage ? stagedKeys(kb, stage, key, group, keys, lanes)
+                     : directKeys(kb, keySlot, key, group, keys, lanes);
       });
     });
-    eachTaker(block, [&](Value r, Value, Value seen) {
+    eachTaker(block, [&](Value r, Value seen) {
       kb.forLoop(kb.index(0), kb.index(group), 1,
                  [&](Value head) { softmax(slotOf(r, head), seen); });
     });
-    eachStage(Slot::Values, kb.add(keySlot, cache.slotBytes), visible,
-              [&](Value token, Value stage) {
-                eachTaker(block, [&](Value r, Value, Value seen) {
-                  weigh(r, token, kb.min(kb.sub(seen, token), kb.index(chunk)), stage);
-                });
-              });
+    SlotReader valueSlot(kb, cache, Slot::Values, shape.dims, pool,
+                         kb.add(offset, cache.slotBytes));
+    eachStage(block, valueSlot, [&](Value r, Value token, Value limit, Value stage) {
+      weigh(r, token, limit, [&](Value key, Value group) {
+        return stage ? kb.load(stage, {key, kb.mul(group, 16)}, {1, 16}, 1, 16)
+                     : valueSlot.values(key, group);
+      });
+    });
   }
 
-  void eachStage(Slot slot, Value offset, Value visible,
-                 function_ref<void(Value token, Value stage)> body) {
-    kb.pipeline(kb.index(0), visible, chunk, [&](Value token) {
+  /// Calls `body` for the rows that take the block: with a ring once per stage, else with no stage
+  /// and all tokens at once. `token` is the first, `limit` how many the row sees from there.
+  void eachStage(Value block, SlotReader &slot,
+                 function_ref<void(Value r, Value token, Value limit, Value stage)> body) {
+    if (!stages) {
+      eachTaker(block, [&](Value r, Value seen) { body(r, kb.index(0), seen, {}); });
+      return;
+    }
+    kb.pipeline(kb.index(0), visibleKeys(kb, lastPosition, block), chunk, [&](Value token) {
       kb.role("dequantise", [&] {
-        Value stage = kb.acquire(ring);
-        emitDequantise(kb, cache, slot, shape.dims, pool, offset, token, chunk, stage);
+        slot.fill(token, chunk, kb.acquire(ring));
         kb.commit(ring);
       });
-      kb.role(slot == Slot::Keys ? "score" : "weigh", [&] {
+      kb.role("attend", [&] {
         Value stage = kb.wait(ring);
-        body(token, stage);
+        eachTaker(block, [&](Value r, Value seen) {
+          body(r, token, kb.min(kb.sub(seen, token), kb.index(chunk)), stage);
+        });
         kb.release(ring);
       });
     });
   }
 
-  /// Products of a row's query heads with `limit` keys of a stage.
-  void score(Value r, Value token, Value limit, Value stage) {
+  /// Products of a row's query heads with `limit` keys of a source.
+  void score(Value r, Value token, Value limit, KeySource source) {
     kb.forLoop(kb.index(0), kb.index(group), heads, [&](Value head) {
       kb.forLoop(kb.index(0), limit, keys, [&](Value key) {
         Value slot = slotOf(r, head);
-        Values dots = emitDots(kb, stage, key, keys, ordered, slot, heads, lanes);
-        for (int64_t h = 0; h < heads; ++h)
-          kb.store(dots[h], scores, {kb.add(slot, h), kb.add(token, key)}, {1, keys});
+        Value dots = emitDots(kb, source, key, keys, ordered, slot, heads, lanes);
+        kb.store(kb.reshape(dots, heads, keys), scores, {slot, kb.add(token, key)}, {heads, keys});
       });
     });
   }
@@ -251,19 +263,26 @@ private:
     });
   }
 
-  /// Adds `limit` values of a stage, weighted, to a row's sums: one chain over ascending keys.
-  void weigh(Value r, Value token, Value limit, Value stage) {
+  /// Adds `limit` values of a source, weighted, to a row's sums: one chain over ascending keys.
+  void weigh(Value r, Value token, Value limit,
+             function_ref<Value(Value key, Value group)> source) {
+    const int64_t groups = valueDims / 16, box[] = {valueHeads, 16};
     kb.forLoop(kb.index(0), kb.index(group), valueHeads, [&](Value head) {
       Value slot = slotOf(r, head);
-      kb.forLoop(kb.index(0), kb.index(shape.dims), valueDims, [&](Value d) {
-        const int64_t box[] = {valueHeads, valueDims};
-        Value start = kb.load(sums, {slot, d}, box, valueHeads, valueDims);
-        Value sum = kb.forLoop(kb.index(0), limit, 1, start, [&](Value key, ValueRange carried) {
-          Value v = kb.load(stage, {key, d}, {1, valueDims}, 1, valueDims);
+      kb.forLoop(kb.index(0), kb.index(shape.dims / 16), groups, [&](Value group) {
+        auto dimOf = [&](int64_t g) { return kb.mul(kb.add(group, g), 16); };
+        Values start;
+        for (int64_t g = 0; g < groups; ++g)
+          start.push_back(kb.load(sums, {slot, dimOf(g)}, box, valueHeads, 16));
+        Values ends = kb.forLoop(kb.index(0), limit, 1, start, [&](Value key, ValueRange carried) {
           Value p = kb.load(scores, {slot, kb.add(token, key)}, {valueHeads, 1}, valueHeads, 1);
-          return Values{kb.fma(p, v, carried[0])};
-        })[0];
-        kb.store(sum, sums, {slot, d}, box);
+          Values next;
+          for (int64_t g = 0; g < groups; ++g)
+            next.push_back(kb.fma(p, source(key, kb.add(group, g)), carried[g]));
+          return next;
+        });
+        for (int64_t g = 0; g < groups; ++g)
+          kb.store(ends[g], sums, {slot, dimOf(g)}, box);
       });
     });
   }
@@ -271,7 +290,7 @@ private:
   KernelBuilder &kb;
   const CachePages &cache;
   const AttentionShape &shape;
-  const int64_t tileRows, group, keys, heads, valueHeads, valueDims, chunk, lanes;
+  const int64_t tileRows, group, keys, heads, valueHeads, valueDims, chunk, stages, lanes;
   BatchRows batch;
   Value query, pool, selection, out;
   Value scores, sums, ordered, maxima, weights, cursors, takers, ring;

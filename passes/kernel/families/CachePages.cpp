@@ -95,58 +95,55 @@ Value visibleKeys(KernelBuilder &kb, Value position, Value block) {
 
 //===- Slots ----------------------------------------------------------------------------------===//
 
-/// Plain elements, 16 at a time.
-static void emitDecode(KernelBuilder &kb, tile::Format format, Type code, int64_t dims, Value pool,
-                       Value offset, Value first, int64_t tokens, Value stage) {
-  Value codes = kb.reinterpret(pool, offset, kb.view({m3::blockTokens, dims}, code));
-  kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value token) {
-    for (int64_t d = 0; d < dims; d += 16) {
-      Value group = kb.load(codes, {kb.add(first, token), kb.index(d)}, {1, 16}, 1, 16);
-      Value values =
-          tile::DecodeOp::create(kb.builder(), kb.tile(1, 16), group, format, StringAttr());
-      kb.store(values, stage, {token, kb.index(d)}, {1, 16});
-    }
-  });
-}
-
-static void emitDequantiseGroups(KernelBuilder &kb, bool grid, Slot slot, int64_t dims, Value pool,
-                                 Value offset, Value first, int64_t tokens, Value stage) {
-  int64_t groups = dims / 16;
-  Value codes = kb.reinterpret(pool, offset, kb.view({m3::blockTokens, dims / 2}, kb.byteType()));
-  Value scales = kb.reinterpret(pool, kb.add(offset, m3::blockTokens * dims / 2),
-                                kb.view({m3::blockTokens * groups}, kb.byteType()));
-  kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value i) {
-    Value token = kb.add(first, i);
-    Value scaleBase = slot == Slot::Keys
-                          ? kb.mul(token, groups)
-                          : kb.add(kb.mul(kb.div(token, 4), 4 * groups), kb.rem(token, 4));
-    for (int64_t g = 0; g < groups; ++g) {
-      Value group = kb.load(codes, {token, kb.index(8 * g)}, {1, 8}, 1, 8);
-      Value at = kb.add(scaleBase, slot == Slot::Keys ? g : 4 * g);
-      Value scale = kb.loadScalar(scales, {at});
-      Value values = tile::DequantGroupOp::create(kb.builder(), kb.tile(1, 16), group, scale, grid,
-                                                  StringAttr());
-      kb.store(values, stage, {i, kb.index(16 * g)}, {1, 16});
-    }
-  });
-}
-
-void emitDequantise(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims, Value pool,
-                    Value offset, Value first, int64_t tokens, Value stage) {
-  auto decode = [&](tile::Format format, Type code) {
-    emitDecode(kb, format, code, dims, pool, offset, first, tokens, stage);
+SlotReader::SlotReader(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims,
+                       Value pool, Value offset)
+    : kb(kb), cache(cache), slot(slot), dims(dims) {
+  auto plain = [&](tile::Format elements, Type code) {
+    format = elements;
+    codes = kb.reinterpret(pool, offset, kb.view({m3::blockTokens, dims}, code));
   };
   switch (cache.type.getKv()) {
   case m3::CacheStorage::F32:
-    return decode(tile::Format::F32, kb.f32Type());
+    plain(tile::Format::F32, kb.f32Type());
+    break;
   case m3::CacheStorage::BF16:
-    return decode(tile::Format::BF16, kb.builder().getI16Type());
+    plain(tile::Format::BF16, kb.builder().getI16Type());
+    break;
   case m3::CacheStorage::FP8:
-    return decode(tile::Format::E4M3, kb.byteType());
+    plain(tile::Format::E4M3, kb.byteType());
+    break;
   case m3::CacheStorage::NVFP4:
-    return emitDequantiseGroups(kb, cache.type.getGrid() == m3::CacheGrid::E4M3, slot, dims, pool,
-                                offset, first, tokens, stage);
+    format = tile::Format::E2M1;
+    codes = kb.reinterpret(pool, offset, kb.view({m3::blockTokens, dims / 2}, kb.byteType()));
+    scales = kb.reinterpret(pool, kb.add(offset, m3::blockTokens * dims / 2),
+                            kb.view({m3::blockTokens * groups()}, kb.byteType()));
   }
+}
+
+Value SlotReader::scaleIndex(Value token, Value group) {
+  if (slot == Slot::Keys)
+    return kb.add(kb.mul(token, groups()), group);
+  Value quad = kb.add(kb.mul(kb.div(token, 4), 4 * groups()), kb.rem(token, 4));
+  return kb.add(quad, kb.mul(group, 4));
+}
+
+Value SlotReader::values(Value token, Value group) {
+  auto &b = kb.builder();
+  if (!scales) {
+    Value stored = kb.load(codes, {token, kb.mul(group, 16)}, {1, 16}, 1, 16);
+    return tile::DecodeOp::create(b, kb.tile(1, 16), stored, format, StringAttr());
+  }
+  Value stored = kb.load(codes, {token, kb.mul(group, 8)}, {1, 8}, 1, 8);
+  Value scale = kb.loadScalar(scales, {scaleIndex(token, group)});
+  bool grid = cache.type.getGrid() == m3::CacheGrid::E4M3;
+  return tile::DequantGroupOp::create(b, kb.tile(1, 16), stored, scale, grid, StringAttr());
+}
+
+void SlotReader::fill(Value first, int64_t tokens, Value stage) {
+  kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value i) {
+    for (int64_t g = 0; g < groups(); ++g)
+      kb.store(values(kb.add(first, i), kb.index(g)), stage, {i, kb.index(16 * g)}, {1, 16});
+  });
 }
 
 Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view, ValueRange indices,
@@ -165,24 +162,42 @@ Value loadFromSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view, 
 
 //===- Products -------------------------------------------------------------------------------===//
 
-Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value slot,
-                int64_t heads, int64_t lanes) {
-  int64_t dims = cast<tile::ViewType>(stage.getType()).getShape()[1];
+Values stagedKeys(KernelBuilder &kb, Value stage, Value key, Value group, int64_t keys,
+                  int64_t lanes) {
+  Values parts;
+  for (int64_t d = 0; d < 16; d += lanes)
+    parts.push_back(
+        kb.load(stage, {key, kb.add(kb.mul(group, 16), d)}, {keys, lanes}, keys, lanes));
+  return parts;
+}
+
+Values directKeys(KernelBuilder &kb, SlotReader &slot, Value key, Value group, int64_t keys,
+                  int64_t lanes) {
+  Values rows, parts;
+  for (int64_t i = 0; i < keys; ++i)
+    rows.push_back(slot.values(kb.add(key, i), group));
+  Value all = kb.stack(rows);
+  for (int64_t d = 0; d < 16; d += lanes)
+    parts.push_back(lanes == 16 ? all : kb.slice(all, 0, d, keys, lanes));
+  return parts;
+}
+
+Value emitDots(KernelBuilder &kb, KeySource source, Value key, int64_t keys, Value query,
+               Value slot, int64_t heads, int64_t lanes) {
+  int64_t dims = cast<tile::ViewType>(query.getType()).getShape()[1];
   Values start(heads, kb.fill(0.0, keys, lanes));
   Values sums =
-      kb.forLoop(kb.index(0), kb.index(dims), lanes, start, [&](Value d, ValueRange carried) {
-        Value k = kb.load(stage, {key, d}, {keys, lanes}, keys, lanes);
-        Values next;
-        for (int64_t h = 0; h < heads; ++h) {
-          Value q = kb.load(query, {kb.add(slot, h), d}, {1, lanes}, 1, lanes);
-          next.push_back(kb.fma(k, q, carried[h]));
-        }
-        return next;
+      kb.forLoop(kb.index(0), kb.index(dims / 16), 1, start, [&](Value group, ValueRange carried) {
+        Values sums(carried.begin(), carried.end());
+        for (auto [part, k] : llvm::enumerate(source(key, group)))
+          for (int64_t h = 0; h < heads; ++h) {
+            Value d = kb.add(kb.mul(group, 16), int64_t(part) * lanes);
+            Value q = kb.load(query, {kb.add(slot, h), d}, {1, lanes}, 1, lanes);
+            sums[h] = kb.fma(k, q, sums[h]);
+          }
+        return sums;
       });
-  Values dots;
-  for (Value sum : sums)
-    dots.push_back(kb.sumLanes(sum));
-  return dots;
+  return kb.sumLanes(heads == 1 ? sums[0] : kb.stack(sums));
 }
 
 } // namespace m3c::kernel

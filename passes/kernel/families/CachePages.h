@@ -50,10 +50,28 @@ struct BatchRows {
 /// Keys of `block` that a row at `position` may see: 0 … 128.
 Value visibleKeys(KernelBuilder &kb, Value position, Value block);
 
-/// Writes tokens `first` … `first`+`tokens`−1 of the slot at byte `offset` of `pool` to `stage`, a
-/// view [tokens, dims] of f32. `tokens` is a multiple of 4.
-void emitDequantise(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims, Value pool,
-                    Value offset, Value first, int64_t tokens, Value stage);
+/// One slot of a page inside a kernel.
+class SlotReader {
+public:
+  /// The slot at byte `offset` of `pool`.
+  SlotReader(KernelBuilder &kb, const CachePages &cache, Slot slot, int64_t dims, Value pool,
+             Value offset);
+  /// 16 dequantised values of a token, group `group` of its dims: a row.
+  Value values(Value token, Value group);
+  /// Writes tokens `first` … `first`+`tokens`−1 to `stage`, a view [tokens, dims] of f32.
+  void fill(Value first, int64_t tokens, Value stage);
+  int64_t groups() const { return dims / 16; }
+
+private:
+  Value scaleIndex(Value token, Value group);
+
+  KernelBuilder &kb;
+  const CachePages &cache;
+  Slot slot;
+  int64_t dims;
+  tile::Format format; ///< of plain elements
+  Value codes, scales; ///< scales: NVFP4 only
+};
 
 /// 16 values from a view at `indices` in the order that dequantised slots have, and back: a row.
 Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,
@@ -61,11 +79,19 @@ Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,
 Value loadFromSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,
                         mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes);
 
-/// Dot products of `keys` rows of `stage` from `key` on with `heads` rows of `query` [slots, dims]
-/// from `slot` on: for each head a tile [1, keys]. One accumulator vector of `lanes` per key and
-/// head over ascending stored dims, then the lanes as a tree.
-Values emitDots(KernelBuilder &kb, Value stage, Value key, int64_t keys, Value query, Value slot,
-                int64_t heads, int64_t lanes);
+/// Where products find their keys: 16 dims (group `group`) of keys `key` … as tiles [keys, lanes].
+using KeySource = llvm::function_ref<Values(Value key, Value group)>;
+/// Keys of a stage, or straight from a slot.
+Values stagedKeys(KernelBuilder &kb, Value stage, Value key, Value group, int64_t keys,
+                  int64_t lanes);
+Values directKeys(KernelBuilder &kb, SlotReader &slot, Value key, Value group, int64_t keys,
+                  int64_t lanes);
+
+/// Dot products of `keys` keys from `key` on with `heads` rows of `query` [slots, dims] from `slot`
+/// on: one row [heads · keys], head by head. One accumulator vector of `lanes` per key and head
+/// over ascending stored dims, then the lanes as a tree: the same for every source.
+Value emitDots(KernelBuilder &kb, KeySource source, Value key, int64_t keys, Value query,
+               Value slot, int64_t heads, int64_t lanes);
 
 /// The largest of `wanted`, `wanted`/2, … 1 that divides `n`; `wanted` is a power of two.
 int64_t dividing(int64_t n, int64_t wanted);

@@ -22,20 +22,23 @@ struct IndexShape {
 
 /// Parameters: batch rows, index queries [rows, heads, dims], pool (at the layer's index slot),
 /// scores [rows · heads · page-table row length]. Work item: a tile of rows × a chunk of blocks.
+/// Without a ring the codes pass through registers once, for one row; with it a stage of keys is
+/// dequantised for all rows of the tile.
 class ScoreKernel {
 public:
   ScoreKernel(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
               const Schedule &schedule)
       : kb(kb), cache(cache), shape(shape), tileRows(schedule.at("rows")),
         keys(schedule.at("keys")), heads(dividing(shape.heads, schedule.at("heads"))),
-        chunk(schedule.at("chunk")), lanes(schedule.at("lanes")),
+        chunk(schedule.at("chunk")), stages(schedule.at("ring")), lanes(schedule.at("lanes")),
         blocksPerItem(schedule.at("blocks_per_item")), batch(kb), query(kb.parameter(4)),
         pool(kb.parameter(5)), scores(kb.parameter(6)) {}
 
   void emit() {
     best = kb.alloc({tileRows * shape.heads, keys}, kb.f32Type());
     ordered = kb.alloc({tileRows * shape.heads, shape.dims}, kb.f32Type());
-    ring = kb.ring(1, {chunk, shape.dims}, kb.f32Type());
+    if (stages)
+      ring = kb.ring(stages, {chunk, shape.dims}, kb.f32Type());
     Value begin = kb.mul(kb.blockId(tile::Axis::X), tileRows);
     Value end = kb.min(kb.add(begin, tileRows), batch.rows);
     Value firstBlock = kb.mul(kb.blockId(tile::Axis::Y), blocksPerItem);
@@ -64,23 +67,34 @@ private:
     eachRowHead(first, last, [&](Value, Value, Value slot) {
       kb.store(kb.fill(lowest, 1, keys), best, {slot, kb.index(0)}, {1, keys});
     });
-    kb.pipeline(kb.index(0), visibleKeys(kb, position, block), chunk, [&](Value token) {
-      kb.role("dequantise", [&] {
-        Value stage = kb.acquire(ring);
-        emitDequantise(kb, cache, Slot::Keys, shape.dims, pool, offset, token, chunk, stage);
-        kb.commit(ring);
+    SlotReader slot(kb, cache, Slot::Keys, shape.dims, pool, offset);
+    if (stages)
+      scoreStages(first, last, position, block, slot);
+    else
+      scoreKeys(first, last, block, kb.index(0), m3::blockTokens, [&](Value key, Value group) {
+        return directKeys(kb, slot, key, group, keys, lanes);
       });
-      kb.role("score", [&] {
-        Value stage = kb.wait(ring);
-        scoreKeys(first, last, block, token, stage);
-        kb.release(ring);
-      });
-    });
     eachRowHead(first, last, [&](Value row, Value head, Value slot) {
       Value own = kb.div(batch.position(row), m3::blockTokens);
       kb.when(kb.atLeast(own, block), [&] {
         Value at = kb.add(kb.mul(kb.add(kb.mul(row, shape.heads), head), batch.tableLength), block);
         kb.storeScalar(largest(slot), scores, {at});
+      });
+    });
+  }
+
+  void scoreStages(Value first, Value last, Value position, Value block, SlotReader &slot) {
+    kb.pipeline(kb.index(0), visibleKeys(kb, position, block), chunk, [&](Value token) {
+      kb.role("dequantise", [&] {
+        slot.fill(token, chunk, kb.acquire(ring));
+        kb.commit(ring);
+      });
+      kb.role("score", [&] {
+        Value stage = kb.wait(ring);
+        scoreKeys(first, last, block, token, chunk, [&](Value key, Value group) {
+          return stagedKeys(kb, stage, key, group, keys, lanes);
+        });
+        kb.release(ring);
       });
     });
   }
@@ -95,32 +109,28 @@ private:
     return kb.add(kb.mul(kb.sub(row, first), shape.heads), head);
   }
 
-  /// The running maximum of every row and head over a stage of keys from `token` on.
-  void scoreKeys(Value first, Value last, Value block, Value token, Value stage) {
-    Value column = kb.iota(keys);
+  /// The running maximum of every row and head over `count` keys from `token` on.
+  void scoreKeys(Value first, Value last, Value block, Value token, int64_t count,
+                 KeySource source) {
+    const int64_t width = heads * keys, box[] = {heads, keys};
+    Value lane = kb.iota(width);
     kb.forLoop(first, last, 1, [&](Value row) {
       Value visible = kb.sub(visibleKeys(kb, batch.position(row), block), token);
-      Value limit = kb.min(visible, kb.index(chunk));
+      Value limit = kb.min(visible, kb.index(count));
       kb.forLoop(kb.index(0), kb.index(shape.heads), heads, [&](Value head) {
-        Values running;
-        for (int64_t h = 0; h < heads; ++h)
-          running.push_back(kb.load(best, {slotOf(first, row, kb.add(head, h)), kb.index(0)},
-                                    {1, keys}, 1, keys));
+        Value slot = slotOf(first, row, head);
+        Value running = kb.load(best, {slot, kb.index(0)}, box, 1, width);
         running = kb.forLoop(kb.index(0), limit, keys, running, [&](Value key, ValueRange carried) {
-          Values dots =
-              emitDots(kb, stage, key, keys, ordered, slotOf(first, row, head), heads, lanes);
+          Value dots = emitDots(kb, source, key, keys, ordered, slot, heads, lanes);
           Value seen = kb.toI32(kb.sub(limit, key));
-          Values next;
-          for (auto [dot, before] : llvm::zip(dots, carried))
-            next.push_back(kb.map({dot, before, column}, 1, keys, [&](ValueRange args) {
-              // Larger, or not a number: NaN stays, as no comparison with it holds.
-              Value wins = kb.either(kb.lessf(args[1], args[0]), kb.isNan(args[0]));
-              return kb.selectf(kb.both(kb.less(args[2], seen), wins), args[0], args[1]);
-            }));
-          return next;
-        });
-        for (int64_t h = 0; h < heads; ++h)
-          kb.store(running[h], best, {slotOf(first, row, kb.add(head, h)), kb.index(0)}, {1, keys});
+          return Values{kb.map({dots, carried[0], lane}, 1, width, [&](ValueRange args) {
+            // Larger, or not a number: NaN stays, as no comparison with it holds.
+            Value wins = kb.either(kb.lessf(args[1], args[0]), kb.isNan(args[0]));
+            Value column = arith::AndIOp::create(kb.builder(), args[2], kb.i32(keys - 1));
+            return kb.selectf(kb.both(kb.less(column, seen), wins), args[0], args[1]);
+          })};
+        })[0];
+        kb.store(running, best, {slot, kb.index(0)}, box);
       });
     });
   }
@@ -139,7 +149,7 @@ private:
   KernelBuilder &kb;
   const CachePages &cache;
   const IndexShape &shape;
-  const int64_t tileRows, keys, heads, chunk, lanes, blocksPerItem;
+  const int64_t tileRows, keys, heads, chunk, stages, lanes, blocksPerItem;
   BatchRows batch;
   Value query, pool, scores, best, ordered, ring;
 };

@@ -1,6 +1,7 @@
 #include "passes/targets/x86/X86Schedules.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace m3c {
 namespace {
@@ -29,31 +30,36 @@ int64_t sharingRows(int64_t rows, int64_t heads) {
   return rows < 16 ? 1 : std::clamp<int64_t>(64 / heads, 1, 16);
 }
 
-/// Products of queries and keys: `keys` × `heads` accumulators of one vector, plus a vector for
-/// each key and each head of the step, must fit the registers. A stage of 32 keys of 128 dims is
-/// half of a first-level cache.
-Schedule indexScore(const Schedule &problem, const Chip &chip) {
+/// Products of queries and keys: `keys` × `heads` accumulators of one vector, plus the keys and a
+/// query of the step, must fit the registers. One row takes codes straight from the page, as long
+/// as its heads are done in one go; else a stage of 32 keys of 128 dims, half of a first-level
+/// cache, is dequantised.
+Schedule cacheProduct(int64_t rows, int64_t heads, const Chip &chip) {
   bool wide = chip.lanes == 16;
-  return {{"rows", sharingRows(problem.at("rows"), problem.at("heads"))},
-          {"blocks_per_item", 4},
-          {"chunk", 32},
-          {"keys", wide ? 8 : 4},
-          {"heads", 2},
-          {"lanes", chip.lanes}};
+  int64_t shared = sharingRows(rows, heads);
+  Schedule schedule = {{"rows", shared}, {"chunk", 32}, {"lanes", chip.lanes}};
+  schedule["ring"] = shared > 1 || heads > 4;
+  schedule["heads"] = schedule["ring"] ? 2 : heads;
+  while (heads % schedule["heads"])
+    schedule["heads"] /= 2;
+  schedule["keys"] = int64_t(std::bit_floor(uint64_t((wide ? 16 : 8) / schedule["heads"])));
+  return schedule;
 }
 
-/// As above; values: `value_heads` × `value_dims` accumulators.
+Schedule indexScore(const Schedule &problem, const Chip &chip) {
+  Schedule schedule = cacheProduct(problem.at("rows"), problem.at("heads"), chip);
+  schedule["blocks_per_item"] = 4;
+  return schedule;
+}
+
+/// Values: `value_heads` × `value_dims` accumulators.
 Schedule attention(const Schedule &problem, const Chip &chip) {
-  bool wide = chip.lanes == 16;
   int64_t group = problem.at("group");
+  Schedule schedule = cacheProduct(problem.at("rows"), group, chip);
   int64_t valueHeads = group % 4 == 0 ? 4 : group % 2 == 0 ? 2 : 1;
-  return {{"rows", sharingRows(problem.at("rows"), group)},
-          {"chunk", 32},
-          {"keys", wide ? 8 : 4},
-          {"heads", 2},
-          {"lanes", chip.lanes},
-          {"value_heads", valueHeads},
-          {"value_dims", (wide ? 256 : 64) / valueHeads}};
+  schedule["value_heads"] = valueHeads;
+  schedule["value_dims"] = (chip.lanes == 16 ? 256 : 64) / valueHeads;
+  return schedule;
 }
 
 } // namespace
