@@ -263,3 +263,21 @@ tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
   %i = tile.iota : !tile.tile<2x16xi32>
   tile.return
 }
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E11:}}
+  %y = tile.transpose %v : !tile.tile<1x16xf32> -> !tile.tile<1x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-E12: 2 rows stand in}}
+  %y = tile.stack %v, %v : !tile.tile<1x16xf32>, !tile.tile<1x16xf32> -> !tile.tile<3x16xf32>
+  tile.return
+}

@@ -33,6 +33,10 @@ tile.kernel @everything(%x: !tile.view<?x64xf32>, %w: !tile.view<4x8x16xi32>, %s
   %row = tile.slice %fma[1, 16] : !tile.tile<4x32xf32> -> !tile.tile<1x16xf32>
   // CHECK: tile.reduce max
   %top = tile.reduce max %row : !tile.tile<1x16xf32> -> !tile.tile<1x1xf32>
+  // CHECK: tile.transpose %{{.*}} : <1x16xf32> -> <16x1xf32>
+  %column = tile.transpose %row : !tile.tile<1x16xf32> -> !tile.tile<16x1xf32>
+  // CHECK: tile.stack %{{.*}}, %{{.*}} : {{.*}} -> <2x16xf32>
+  %twice = tile.stack %row, %row : !tile.tile<1x16xf32>, !tile.tile<1x16xf32> -> !tile.tile<2x16xf32>
   // CHECK: tile.iota : <1x16xi32>
   %columns = tile.iota : !tile.tile<1x16xi32>
   // CHECK: tile.extract %{{.*}}[0, 0]
