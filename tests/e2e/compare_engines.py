@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--lengths", type=lambda s: s.split(","), default=["1", "129", "600"])
     parser.add_argument("--chunk", default="100")
     parser.add_argument("sizes", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as folder:
         path = lambda name: os.path.join(folder, name)
         model, given = path("model"), path("in.safetensors")
@@ -76,7 +76,7 @@ def main():
         ids = random.Random(3)
         save = {f"ids.{n}": array.array("i", [ids.randrange(int(sizes["vocab"])) for _ in range(int(n))]) for n in args.lengths}
         score_case.save_ids(given, save)
-        trace = ["--trace", "blocks,experts", "--max-tokens", "0", "--progress", "none", "--input", given]
+        trace = ["--trace", "blocks,experts", "--max-tokens", "1", "--progress", "none", "--input", given]
         run(args.m3c, "interpret", model, "--kv", args.kv, "--output", path("reference"), *trace)
         run(args.m3c, "compile", model, "-o", path("plan"), "--target", args.target, "--kv", args.kv, "--no-cache", "--progress", "none")
         run(args.m3_run, "score", path("plan"), "--weights", model, "--chunk", args.chunk, "--output", path("ours"), *trace)

@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--format", choices=["bf16", "mxfp8", "nvfp4", "packed"], default="bf16")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("sizes", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     sizes = dict(DEFAULTS)
     for item in args.sizes:
         key, _, value = item.partition("=")

@@ -73,7 +73,7 @@ class Judge:
 
 
 def rows(values, width):
-    return [tuple(values[i : i + width]) for i in range(0, len(values), width)]
+    return [tuple(values[i : i + width]) for i in range(0, len(values), width)] if width else []
 
 
 def block_sets(shape, values, heads):
