@@ -17,9 +17,16 @@ M3C, DATA = sys.argv[1:3]
 NANO = os.path.join(DATA, "m31-nano")
 
 
+# Tests that are not about the cache share one, so that kernels are built once.
+SHARED = tempfile.TemporaryDirectory(prefix="m3c-cache-")
+
+
 class Folder(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="m3c-compile-"))
+        self.cache = pathlib.Path(SHARED.name)
+
+    def use_own_cache(self):
         self.cache = self.root / "cache"
 
     def tearDown(self):
@@ -39,25 +46,30 @@ class Folder(unittest.TestCase):
         done = self.m3c("compile", checkpoint, "-o", self.root / output, "--json", "--progress=none", *args)
         return json.loads(done.stdout)
 
+    def first_chip(self):
+        return json.loads(self.m3c("targets", "--json").stdout)[0]["chips"][0]["name"]
+
     def names(self):
         return sorted(path.name for path in self.root.iterdir() if path.name != "cache")
 
 
 class Compile(Folder):
     def test_second_compilation_comes_from_the_cache_with_the_same_bytes(self):
-        first = self.compile("a.m3plan")
+        self.use_own_cache()
+        one = ["--chip", self.first_chip()]
+        first = self.compile("a.m3plan", *one)
         self.assertFalse(first["from_cache"])
         self.assertGreater(first["kernels_built"], 0)
-        second = self.compile("b.m3plan")
+        second = self.compile("b.m3plan", *one)
         self.assertTrue(second["from_cache"])
-        fresh = self.compile("c.m3plan", "--no-cache")
+        fresh = self.compile("c.m3plan", "--no-cache", *one)
         self.assertFalse(fresh["from_cache"])
         a, b, c = ((self.root / f"{name}.m3plan").read_bytes() for name in "abc")
         self.assertEqual(a, b)
         self.assertEqual(a, c)
         # The folder's place is in no key and in no plan.
         shutil.copytree(NANO, self.root / "moved")
-        moved = self.compile("d.m3plan", checkpoint=self.root / "moved")
+        moved = self.compile("d.m3plan", *one, checkpoint=self.root / "moved")
         self.assertTrue(moved["from_cache"])
         self.assertNotIn(str(self.root).encode(), a)
 
@@ -66,7 +78,7 @@ class Compile(Folder):
             data = bytearray(entry.read_bytes())
             data[len(data) // 2] ^= 1
             entry.write_bytes(data)
-        again = self.compile("e.m3plan")
+        again = self.compile("e.m3plan", *one)
         self.assertFalse(again["from_cache"])
         self.assertEqual(again["kernels_from_cache"], 0)
         self.assertEqual((self.root / "e.m3plan").read_bytes(), a)
@@ -121,6 +133,7 @@ class Compile(Folder):
             self.m3c("verify", "bad.m3plan", code=1)
 
     def test_dry_run_writes_nothing_and_forecasts_what_comes(self):
+        self.use_own_cache()
         dry = json.loads(self.m3c("compile", NANO, "--dry-run", "--json", "--progress=none").stdout)
         self.assertEqual(self.names(), [])
         self.assertGreater(dry["forecast"]["kernels_to_build"], 0)
@@ -141,7 +154,7 @@ class Compile(Folder):
     def test_timings_and_progress(self):
         env = dict(os.environ, XDG_CACHE_HOME=str(self.cache))
         done = subprocess.run(
-            self.command("compile", NANO, "-o", "p.m3plan", "--progress=json", "--json"),
+            self.command("compile", NANO, "-o", "p.m3plan", "--progress=json", "--json", "--kv", "bf16"),
             capture_output=True, text=True, env=env, cwd=self.root, check=True,
         )
         stages = {json.loads(line)["stage"] for line in done.stderr.splitlines()}
@@ -168,22 +181,26 @@ class Circumstances(Folder):
 
     def test_a_cache_that_cannot_be_written_is_a_warning(self):
         (self.root / "file").write_text("")
-        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--cache-dir", self.root / "file" / "cache")
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(),
+                        "--cache-dir", self.root / "file" / "cache")
         self.assertIn("cannot be written", done.stderr)
         self.m3c("verify", "p.m3plan")
 
     def start(self, output):
         env = dict(os.environ, XDG_CACHE_HOME=str(self.cache))
-        return subprocess.Popen(self.command("compile", NANO, "-o", output, "--progress=none"), cwd=self.root,
-                                env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        chip = self.first_chip()
+        return subprocess.Popen(self.command("compile", NANO, "-o", output, "--chip", chip, "--progress=none"),
+                                cwd=self.root, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def test_two_compilations_race_for_one_cache(self):
+        self.use_own_cache()
         first, second = self.start("a.m3plan"), self.start("b.m3plan")
         self.assertEqual((first.wait(), second.wait()), (0, 0))
         first.stderr.close(), second.stderr.close()
         self.assertEqual((self.root / "a.m3plan").read_bytes(), (self.root / "b.m3plan").read_bytes())
 
     def test_killed_and_interrupted_compilations_leave_nothing(self):
+        self.use_own_cache()
         (self.root / "p.m3plan").write_text("what was here before")
         for delay in (0.05, 0.3, 0.8, 1.5):
             for number in (signal.SIGKILL, signal.SIGINT):
