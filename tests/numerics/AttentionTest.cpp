@@ -15,6 +15,8 @@ using namespace m3c::interpreter;
 
 namespace {
 
+constexpr double u = 0x1p-24;
+
 double longest(const std::vector<double> &values, int64_t dims) {
   double best = 0;
   for (size_t i = 0; i < values.size(); i += size_t(dims)) {
@@ -27,60 +29,56 @@ double longest(const std::vector<double> &values, int64_t dims) {
 }
 
 double bound(const Scene &scene, int64_t keys) {
-  const double u = 0x1p-24, dims = double(scene.spec.cache.headDim);
-  // Keys and values of normal deviates are shorter than √D + 5 (rounding included), deviates
-  // smaller than 6, beyond any chance.
-  double length = std::sqrt(dims) + 5;
-  double delta = 2 * (dims / 8 + 4) * u * scene.scale() *
-                 longest(scene.query.reals, scene.spec.cache.headDim) * length;
+  // Keys of D normal deviates are shorter than √D + 5 (rounding included), and a deviate is smaller
+  // than 6, beyond any chance.
+  int64_t dims = scene.spec.cache.headDim;
+  double length = std::sqrt(double(dims)) + 5;
+  double delta =
+      2 * (double(dims) / 8 + 4) * u * scene.scale() * longest(scene.query.reals, dims) * length;
   return (2 * delta + 4 * u + 3 * u * double(keys / 128 + 1) + 2 * u * double(keys)) * 6;
 }
 
-/// Runs the kernels and compares every row with the reference on the kernel's own selection.
-std::vector<float> check(Scene &scene, const std::string &chip, int64_t rows,
-                         const std::vector<std::string> &schedule = {}, unsigned threads = 2) {
+struct Outcome {
+  std::vector<float> scores, attention;
+  std::vector<int32_t> selection;
+  bool operator==(const Outcome &) const = default;
+};
+
+Outcome run(Scene &scene, const std::string &chip, int64_t rows,
+            const std::vector<std::string> &schedule = {}, unsigned threads = 2) {
   KernelProgram &built = program(scene.spec, chip, rows, schedule);
   StepInput input = scene.input();
   input.threads = threads;
   built.run(input);
-  Tensor blocks;
-  bool sparse = scene.spec.sparse;
-  if (sparse) {
-    std::span<const int32_t> ids = built.buffer<int32_t>("selected_blocks");
-    blocks = Tensor::ofIds({scene.batch.rows(), scene.spec.cache.kvHeads, scene.spec.k});
-    std::copy_n(ids.begin(), blocks.ids.size(), blocks.ids.begin());
-  }
-  Tensor expected = scene.attention(sparse ? &blocks : nullptr);
-  std::span<const float> found = built.buffer<float>("attention");
-  int64_t keys = sparse ? scene.spec.k * 128 : scene.batch.blocks() * 128;
-  double tolerance = bound(scene, keys);
-  for (size_t i = 0; i < expected.reals.size(); ++i)
-    if (!(std::fabs(double(found[i]) - expected.reals[i]) <= tolerance)) {
-      ADD_FAILURE() << chip << ": element " << i << " of row " << int64_t(i) / expected.width()
-                    << " is " << found[i] << ", " << expected.reals[i] << " ± " << tolerance
-                    << " expected";
-      break;
-    }
-  return {found.begin(), found.begin() + int64_t(expected.reals.size())};
+  Outcome outcome;
+  auto take = [&](auto &to, const char *name, int64_t count) {
+    auto from = built.buffer<typename std::remove_cvref_t<decltype(to)>::value_type>(name);
+    to.assign(from.begin(), from.begin() + count);
+  };
+  take(outcome.attention, "attention", scene.query.elements());
+  if (scene.spec.sparse)
+    take(outcome.selection, "selected_blocks",
+         scene.batch.rows() * scene.spec.cache.kvHeads * scene.spec.k);
+  return outcome;
 }
 
-class Attention : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Chips, Attention, testing::ValuesIn(runnableChips()), [](auto &info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
-
-TEST_P(Attention, Lengths) {
-  for (int32_t length : {1, 127, 128, 129, 2047, 2048, 2049, 2305}) {
-    for (bool sparse : {true, false}) {
-      SceneSpec spec;
-      spec.sparse = sparse;
-      spec.rows = {{0, length - 1}};
-      Scene scene(spec);
-      check(scene, GetParam(), 1);
+/// Runs the kernels and compares every row with the reference on the kernel's own selection.
+Outcome check(Scene &scene, const std::string &chip, int64_t rows,
+              const std::vector<std::string> &schedule = {}, unsigned threads = 2) {
+  Outcome found = run(scene, chip, rows, schedule, threads);
+  Tensor blocks = Tensor::ofIds({scene.batch.rows(), scene.spec.cache.kvHeads, scene.spec.k});
+  blocks.ids = found.selection;
+  Tensor expected = scene.attention(scene.spec.sparse ? &blocks : nullptr);
+  int64_t keys = (scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128;
+  double tolerance = bound(scene, keys);
+  for (size_t i = 0; i < expected.reals.size(); ++i)
+    if (!(std::fabs(double(found.attention[i]) - expected.reals[i]) <= tolerance)) {
+      ADD_FAILURE() << chip << ", bucket " << rows << ": element " << i << " of row "
+                    << int64_t(i) / expected.width() << " is " << found.attention[i] << ", "
+                    << expected.reals[i] << " ± " << tolerance << " expected";
+      break;
     }
-  }
+  return found;
 }
 
 /// Three sequences in one batch: a chunk from the start, one in the middle of a long sequence, and
@@ -94,19 +92,142 @@ std::vector<RowAt> raggedRows() {
   return rows;
 }
 
-TEST_P(Attention, DecodeAndPrefillAgreeBitForBit) {
+SceneSpec small(std::vector<RowAt> rows) {
+  SceneSpec spec;
+  spec.cache.kvHeads = 2;
+  spec.heads = 8;
+  spec.rows = std::move(rows);
+  return spec;
+}
+
+TEST(Attention, Lengths) {
+  std::vector<RowAt> rows;
+  for (int32_t length : {1, 127, 128, 129, 2047, 2048, 2049})
+    rows.push_back({int32_t(rows.size()), length - 1});
   for (bool sparse : {true, false}) {
-    SceneSpec spec;
+    SceneSpec spec = small(rows);
     spec.sparse = sparse;
-    spec.rows = raggedRows();
     Scene scene(spec);
-    std::vector<float> tiled = check(scene, GetParam(), 64);
-    std::vector<float> single =
-        check(scene, GetParam(), 64, {"attention.rows=1", "index_score.rows=1"});
-    std::vector<float> odd =
-        check(scene, GetParam(), 64, {"attention.rows=5", "index_score.rows=3"}, 1);
-    EXPECT_EQ(tiled, single);
-    EXPECT_EQ(tiled, odd);
+    for (const std::string &chip : runnableChips())
+      check(scene, chip, 8);
+  }
+}
+
+TEST(Attention, NoRows) {
+  Scene scene(small({}));
+  for (const std::string &chip : runnableChips())
+    for (int64_t rows : {1, 16}) {
+      KernelProgram &built = program(scene.spec, chip, rows);
+      StepInput input = scene.input();
+      input.blocks = 4;
+      built.run(input);
+      for (float value : built.buffer<float>("attention"))
+        ASSERT_TRUE(std::isnan(value)) << "a row of padding was written";
+    }
+}
+
+TEST(Attention, EveryScheduleGivesTheSameBits) {
+  for (bool sparse : {true, false}) {
+    SceneSpec spec = small(raggedRows());
+    spec.sparse = sparse;
+    Scene scene(spec);
+    for (const std::string &chip : runnableChips()) {
+      Outcome tiled = check(scene, chip, 64);
+      EXPECT_EQ(tiled, run(scene, chip, 64, {"attention.rows=1", "index_score.rows=1"}));
+      EXPECT_EQ(tiled, run(scene, chip, 64,
+                           {"attention.rows=5", "index_score.rows=3", "attention.chunk=16",
+                            "attention.heads=1", "index_score.keys=8"},
+                           1));
+      EXPECT_EQ(tiled, run(scene, chip, 64,
+                           {"attention.rows=1", "attention.ring=0", "index_score.rows=1",
+                            "index_score.ring=0", "attention.value_dims=16"}));
+    }
+  }
+}
+
+TEST(Attention, RowsAloneGiveTheBitsOfTheBatch) {
+  SceneSpec spec = small(raggedRows());
+  Scene whole(spec);
+  for (const std::string &chip : runnableChips()) {
+    Outcome batch = run(whole, chip, 64);
+    for (size_t row : {0, 20, 21, 32, 33, 34}) {
+      Scene alone(spec);
+      alone.keepRows({row});
+      Outcome one = run(alone, chip, 1);
+      size_t width = one.attention.size(), ids = one.selection.size();
+      EXPECT_TRUE(std::equal(one.attention.begin(), one.attention.end(),
+                             batch.attention.begin() + std::ptrdiff_t(row * width)))
+          << chip << " row " << row;
+      EXPECT_TRUE(std::equal(one.selection.begin(), one.selection.end(),
+                             batch.selection.begin() + std::ptrdiff_t(row * ids)));
+    }
+  }
+}
+
+TEST(Attention, CacheTypes) {
+  std::vector<RowAt> rows = chunkOf(0, 120, 10);
+  rows.push_back({1, 2200});
+  for (auto [storage, grid] : std::vector<std::pair<std::string, bool>>{
+           {"f32", false}, {"bf16", false}, {"fp8", false}, {"nvfp4", false}, {"nvfp4", true}}) {
+    SceneSpec spec = small(rows);
+    spec.cache.storage = storage;
+    spec.cache.e4m3Grid = grid;
+    Scene scene(spec);
+    for (const std::string &chip : runnableChips()) {
+      SCOPED_TRACE(storage);
+      Outcome tiled = check(scene, chip, 16);
+      EXPECT_EQ(tiled, run(scene, chip, 16, {"attention.rows=1", "attention.ring=0"}));
+    }
+  }
+}
+
+TEST(Attention, HeadsAndDims) {
+  struct Sizes {
+    int64_t heads, kvHeads, dims;
+  };
+  for (Sizes sizes : {Sizes{2, 2, 64}, {4, 2, 128}, {16, 1, 128}, {6, 2, 32}, {20, 4, 16}}) {
+    SceneSpec spec;
+    spec.heads = sizes.heads;
+    spec.cache.kvHeads = sizes.kvHeads;
+    spec.cache.headDim = spec.cache.indexDim = sizes.dims;
+    spec.k = 3;
+    spec.rows = {{0, 700}, {1, 0}, {1, 1}, {0, 300}};
+    Scene scene(spec);
+    for (const std::string &chip : runnableChips()) {
+      SCOPED_TRACE(std::to_string(sizes.heads) + " heads");
+      check(scene, chip, 4);
+      check(scene, chip, 16);
+    }
+  }
+}
+
+/// Values are all 1: any key too many or too few of the 0xff bytes around shows.
+TEST(Attention, UnseenKeysCountNothing) {
+  SceneSpec spec = small({{0, 0}, {1, 126}, {2, 128}, {3, 132}, {4, 2047}});
+  Scene scene(spec);
+  const std::vector<double> ones(size_t(spec.cache.headDim), 1.0);
+  for (const RowAt &row : spec.rows)
+    for (int32_t p = 0; p <= row.position; ++p)
+      for (int64_t h = 0; h < spec.cache.kvHeads; ++h)
+        scene.write(Lane::Value, row.sequence, p, h, ones);
+  for (const std::string &chip : runnableChips())
+    for (float value : run(scene, chip, 8).attention)
+      ASSERT_NEAR(value, 1.0, 2 * 2048 * u); // two chains of at most 2048 keys
+}
+
+TEST(Attention, NanOfAVisibleKeyStaysInItsRows) {
+  SceneSpec spec = small({{0, 200}, {1, 200}, {0, 100}});
+  spec.cache.storage = "fp8";
+  Scene scene(spec);
+  std::vector<double> bad(size_t(spec.cache.headDim), std::nan(""));
+  scene.write(Lane::Key, 0, 150, 1, bad);
+  for (const std::string &chip : runnableChips()) {
+    Outcome found = run(scene, chip, 4);
+    size_t width = size_t(scene.query.width());
+    for (size_t i = 0; i < found.attention.size(); ++i) {
+      bool reads = i / width == 0 && i % width >= width / 2; // row 0, KV head 1
+      ASSERT_EQ(std::isnan(found.attention[i]), reads) << chip << " element " << i;
+    }
   }
 }
 

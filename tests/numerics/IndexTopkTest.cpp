@@ -1,7 +1,11 @@
 // Block scores and block choice against the reference.
+//
+// A score of D dims in F32 is off by at most (D/8 + 3)·u·|q|·|k|, u = 2^-24: a chain of D/lanes
+// steps and a tree over the lanes; the maximum is exact.
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
+#include <bit>
 #include <cmath>
 
 using namespace m3c::numerics;
@@ -9,25 +13,155 @@ using namespace m3c::interpreter;
 
 namespace {
 
-class IndexTopk : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Chips, IndexTopk, testing::ValuesIn(runnableChips()), [](auto &info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+double bound(const Scene &scene) {
+  double dims = double(scene.spec.cache.indexDim), length = std::sqrt(dims) + 5;
+  return (dims / 8 + 3) * 0x1p-24 * length * length;
+}
 
-TEST_P(IndexTopk, Lengths) {
-  for (int32_t length : {1, 127, 128, 129, 2047, 2048, 2049, 2305}) {
-    SceneSpec spec;
-    spec.rows = {{0, length - 1}};
-    Scene scene(spec);
-    KernelProgram &built = program(spec, GetParam(), 1);
-    built.run(scene.input());
-    Tensor scores = scene.scores(), expected = scene.selection(scores);
-    std::span<const int32_t> found = built.buffer<int32_t>("selected_blocks");
-    for (size_t i = 0; i < expected.ids.size(); ++i)
-      EXPECT_EQ(found[i], expected.ids[i]) << length << " " << i;
+/// Compares the choice of every row and head with the reference. A block may differ where its score
+/// lies within two bounds of the last chosen one; such blocks are counted.
+int compare(Scene &scene, KernelProgram &built) {
+  Tensor scores = scene.scores(), expected = scene.selection(scores);
+  std::span<const int32_t> found = built.buffer<int32_t>("selected_blocks");
+  std::span<const float> kernelScores = built.buffer<float>("block_scores");
+  int64_t k = scene.spec.k, blocks = scores.shape[2], exceptions = 0;
+  int64_t stride = int64_t(std::bit_ceil(uint64_t(blocks))), lists = expected.elements() / k;
+  for (int64_t list = 0; list < lists; ++list) {
+    const double *row = scores.reals.data() + list * blocks;
+    for (int64_t b = 0; b < blocks && row[b] != -INFINITY; ++b)
+      EXPECT_LE(std::fabs(double(kernelScores[size_t(list * stride + b)]) - row[b]), bound(scene))
+          << "block " << b << " of list " << list;
+    const int32_t *want = expected.ids.data() + list * k, *have = found.data() + list * k;
+    double last = INFINITY;
+    for (int64_t i = 0; i < k && want[i] >= 0; ++i)
+      last = std::min(last, row[want[i]]);
+    for (int64_t i = 0; i < k; ++i) {
+      if (std::find(want, want + k, have[i]) != want + k)
+        continue;
+      ++exceptions;
+      EXPECT_LE(std::fabs(row[have[i]] - last), 2 * bound(scene)) << "list " << list;
+    }
+    EXPECT_TRUE(std::is_sorted(have, std::find(have, have + k, -1)));
+    EXPECT_EQ(std::count(have, have + k, -1), std::count(want, want + k, -1));
   }
+  return int(exceptions);
+}
+
+SceneSpec small(std::vector<RowAt> rows) {
+  SceneSpec spec;
+  spec.cache.kvHeads = 2;
+  spec.cache.headDim = 16; // attention runs along, keep it short
+  spec.heads = 2;
+  spec.rows = std::move(rows);
+  return spec;
+}
+
+TEST(IndexTopk, LengthsInOneBatch) {
+  std::vector<RowAt> rows;
+  for (int32_t length : {1, 127, 128, 129, 2047, 2048, 2049, 5000})
+    rows.push_back({int32_t(rows.size()), length - 1});
+  for (const RowAt &row : chunkOf(7, 4100, 20)) // and a chunk within the longest sequence
+    rows.push_back(row);
+  SceneSpec spec = small(rows);
+  Scene scene(spec);
+  for (const std::string &chip : runnableChips())
+    for (int64_t init : {0, 2}) {
+      scene.spec.init = init;
+      KernelProgram &built = program(scene.spec, chip, 32);
+      built.run(scene.input());
+      // Scores of 39 blocks are closer than 1e-4 once in a few thousand lists.
+      EXPECT_LE(compare(scene, built), 1);
+    }
+}
+
+TEST(IndexTopk, CacheTypes) {
+  for (auto [storage, grid] : std::vector<std::pair<std::string, bool>>{
+           {"f32", false}, {"bf16", false}, {"fp8", false}, {"nvfp4", false}, {"nvfp4", true}}) {
+    SceneSpec spec = small({{0, 2500}, {1, 130}});
+    spec.cache.storage = storage;
+    spec.cache.e4m3Grid = grid;
+    Scene scene(spec);
+    for (const std::string &chip : runnableChips()) {
+      SCOPED_TRACE(storage + " " + chip);
+      KernelProgram &built = program(spec, chip, 2);
+      built.run(scene.input());
+      EXPECT_LE(compare(scene, built), 1);
+    }
+  }
+}
+
+TEST(IndexTopk, EqualScoresGoToTheLowestIds) {
+  SceneSpec spec = small({{0, 40 * 128 - 1}});
+  Scene scene(spec);
+  const std::vector<double> same(size_t(spec.cache.indexDim), 1.0);
+  for (int64_t p = 0; p < 40 * 128; ++p)
+    scene.write(Lane::IndexKey, 0, p, 0, same);
+  for (const std::string &chip : runnableChips()) {
+    KernelProgram &built = program(spec, chip, 2);
+    built.run(scene.input());
+    std::span<const int32_t> found = built.buffer<int32_t>("selected_blocks");
+    for (int32_t i = 0; i < 15; ++i)
+      EXPECT_EQ(found[size_t(i)], i);
+    EXPECT_EQ(found[15], 39);
+  }
+}
+
+TEST(IndexTopk, NanScoresComeLast) {
+  SceneSpec spec = small({{0, 20 * 128 + 5}});
+  spec.cache.storage = "fp8";
+  Scene scene(spec);
+  const std::vector<double> bad(size_t(spec.cache.indexDim), std::nan(""));
+  for (int64_t block = 0; block < 20; block += 2) // ten blocks of 21, one key each
+    scene.write(Lane::IndexKey, 0, block * 128 + 77, 0, bad);
+  for (const std::string &chip : runnableChips()) {
+    KernelProgram &built = program(spec, chip, 2);
+    built.run(scene.input());
+    std::span<const int32_t> found = built.buffer<int32_t>("selected_blocks");
+    // The eleven numbers, then the lowest NaN blocks.
+    const std::vector<int32_t> expected = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 17, 19, 20};
+    EXPECT_EQ(std::vector<int32_t>(found.begin(), found.begin() + 16), expected) << chip;
+  }
+}
+
+/// The selection alone, on scores full of ties and special values: exact equality.
+TEST(IndexTopk, SelectionIsExact) {
+  std::mt19937 random(7);
+  SceneSpec spec = small({{0, 0}});
+  for (int64_t k : {1, 4, 16, 33})
+    for (const std::string &chip : runnableChips()) {
+      spec.k = k;
+      KernelProgram &built = program(spec, chip, 1);
+      for (int64_t blocks : {1, 3, 15, 16, 17, 40, 1000, 8192})
+        for (int levels : {2, 30, 1 << 24}) {
+          Batch batch;
+          batch.tokenIds = {0};
+          batch.positions = {int32_t(blocks * 128 - 1 - int64_t(random() % 128))};
+          batch.sequenceOfRow = {0};
+          batch.pageTable = {std::vector<int32_t>(size_t(blocks), 0)};
+          int64_t stride = int64_t(std::bit_ceil(uint64_t(blocks)));
+          Tensor scores = Tensor::ofReals({1, 2, blocks});
+          StepInput input;
+          input.batch = &batch;
+          input.only = "block_topk";
+          std::vector<float> &given = input.given["block_scores"];
+          given.assign(size_t(2 * stride), std::nanf(""));
+          for (int64_t i = 0; i < 2 * blocks; ++i) {
+            float score = float(int(random() % unsigned(levels)) - levels / 2);
+            unsigned special = random() % 64;
+            score = special == 0   ? std::nanf("")
+                    : special == 1 ? -INFINITY
+                    : special == 2 ? -0.0f
+                                   : score;
+            scores.reals[size_t(i)] = double(score);
+            given[size_t(i / blocks * stride + i % blocks)] = score;
+          }
+          built.run(input);
+          Tensor expected = blockTopk(scores, batch, k, 0, 1);
+          std::span<const int32_t> found = built.buffer<int32_t>("selected_blocks");
+          EXPECT_TRUE(std::equal(expected.ids.begin(), expected.ids.end(), found.begin()))
+              << chip << " k " << k << " blocks " << blocks << " levels " << levels;
+        }
+    }
 }
 
 } // namespace

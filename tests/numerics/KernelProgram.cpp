@@ -15,6 +15,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <bit>
+#include <cstring>
 
 using namespace mlir;
 
@@ -147,6 +148,8 @@ void KernelProgram::run(const StepInput &input) {
     memory.emplace_back(
         size_t(buffer.rowBytes * rows + buffer.blockBytes * blocks + buffer.fixedBytes),
         std::byte(0xff));
+  for (const auto &[name, values] : input.given)
+    std::memcpy(memory.at(numberOf(name)).data(), values.data(), values.size() * sizeof(float));
   auto value = [&](const Argument &argument) -> uint64_t {
     switch (argument.kind) {
     case Argument::Buffer:
@@ -165,6 +168,8 @@ void KernelProgram::run(const StepInput &input) {
   std::vector<std::unique_ptr<hal::Module>> modules;
   std::vector<std::unique_ptr<hal::Kernel>> loaded;
   for (const Launch &launch : launches) {
+    if (!StringRef(launch.label).ends_with(input.only))
+      continue;
     const BuiltKernel &built = kernels.at(launch.kernel);
     modules.push_back(device->load(built.code, launch.kernel));
     loaded.push_back(

@@ -44,6 +44,8 @@ struct StepInput {
   std::byte *pool = nullptr;
   int64_t blocks = 0; ///< page-table row length; 0 = the power of two that the runtime would take
   unsigned threads = 1;
+  std::string only;                                ///< run launches whose label ends so; empty: all
+  std::map<std::string, std::vector<float>> given; ///< first contents of buffers, by name
 };
 
 /// One bucket of one module for one chip, built.
@@ -60,10 +62,6 @@ public:
   template <class T> std::span<const T> buffer(const std::string &name) const {
     const std::vector<std::byte> &bytes = memory.at(numberOf(name));
     return {reinterpret_cast<const T *>(bytes.data()), bytes.size() / sizeof(T)};
-  }
-  template <class T> std::span<T> writable(const std::string &name) {
-    std::vector<std::byte> &bytes = memory.at(numberOf(name));
-    return {reinterpret_cast<T *>(bytes.data()), bytes.size() / sizeof(T)};
   }
 
   std::map<std::string, BuiltKernel> kernels;

@@ -34,7 +34,7 @@ Scene::Scene(const SceneSpec &spec)
   }
   makePages();
   const CacheSpec &cache = spec.cache;
-  bool rounded = cache.storage == "fp8" || (cache.storage == "nvfp4" && cache.e4m3Grid);
+  bool rounded = cache.storage == "fp8" || cache.storage == "nvfp4";
   Step index = rounded ? Step::E4m3 : Step::None;
   indexQuery = makeQuery(cache.kvHeads, cache.indexDim, index);
   query = makeQuery(spec.heads, cache.headDim, cache.storage == "nvfp4" ? index : Step::None);
@@ -93,11 +93,31 @@ void Scene::write(Lane lane, int32_t sequence, int64_t position, int64_t head,
   image.write(lane, page, position % blockTokens, head, values);
 }
 
+static Tensor pick(const Tensor &from, const std::vector<size_t> &rows) {
+  Tensor to = Tensor::ofReals({int64_t(rows.size()), from.width()});
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(from.row(int64_t(rows[i])), from.width(), to.row(int64_t(i)));
+  return to;
+}
+
+void Scene::keepRows(const std::vector<size_t> &rows) {
+  Batch kept;
+  kept.pageTable = batch.pageTable;
+  for (size_t row : rows) {
+    kept.tokenIds.push_back(int32_t(kept.tokenIds.size()));
+    kept.positions.push_back(batch.positions[row]);
+    kept.sequenceOfRow.push_back(batch.sequenceOfRow[row]);
+  }
+  batch = std::move(kept);
+  query = pick(query, rows);
+  indexQuery = pick(indexQuery, rows);
+}
+
 double Scene::scale() const { return 1 / std::sqrt(double(spec.cache.headDim)); }
 
 std::string Scene::module(const SceneSpec &spec) {
   CacheSpec cache = cacheOf(spec);
-  bool grid = cache.storage == "nvfp4" && cache.e4m3Grid;
+  bool grid = cache.storage == "nvfp4"; // whatever its keys are read as, its queries are E4M3
   auto rows = [](int64_t width, bool e4m3) {
     return "tensor<?x" + std::to_string(width) + "xf32" + (e4m3 ? ", #m3.storage<e4m3>" : "") + ">";
   };

@@ -43,6 +43,8 @@ public:
   void write(interpreter::Lane lane, int32_t sequence, int64_t position, int64_t head,
              std::span<const double> values);
   double scale() const;
+  /// The batch and the queries become those of some of the rows.
+  void keepRows(const std::vector<size_t> &rows);
 
   SceneSpec spec;
   interpreter::Batch batch;
