@@ -94,8 +94,8 @@ void SharedArenas::reserve(uint64_t bytes) {
   }
 }
 
-HostDevice::HostDevice(DeviceInfo info, std::vector<int> cores, bool pin)
-    : description(std::move(info)), pool(std::move(cores), pin), arenas(pool.workers()) {
+HostDevice::HostDevice(DeviceInfo info, std::vector<int> cores, ThreadPool::Options options)
+    : description(std::move(info)), pool(std::move(cores), options), arenas(pool.workers()) {
   description.workers = pool.workers();
   arenas.reserve(1);
 }

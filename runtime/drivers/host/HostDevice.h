@@ -27,7 +27,7 @@ private:
 
 class HostDevice final : public Device {
 public:
-  HostDevice(DeviceInfo info, std::vector<int> cores, bool pin);
+  HostDevice(DeviceInfo info, std::vector<int> cores, ThreadPool::Options options);
 
   const DeviceInfo &info() const override { return description; }
   std::unique_ptr<Buffer> allocate(uint64_t bytes, MemoryKind kind, std::string_view what) override;

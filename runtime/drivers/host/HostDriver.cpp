@@ -33,10 +33,11 @@ public:
       throw Error(fmt::format("{} threads are too many", options.threads), "host driver",
                   "at most 1024");
     std::vector<int> cores = usableCores();
-    bool pin = options.pin && options.threads <= cores.size();
+    bool ownCores = options.threads <= cores.size();
     if (options.threads)
       cores.resize(options.threads, 0);
-    return std::make_unique<HostDevice>(devices()[0], cores, pin);
+    return std::make_unique<HostDevice>(devices()[0], cores,
+                                        ThreadPool::Options{options.pin && ownCores, ownCores});
   }
 };
 

@@ -113,7 +113,7 @@ struct LimitMeter::Mapping {
 };
 
 LimitMeter::LimitMeter(unsigned threads)
-    : pool(firstCores(threads), true), memory(memoryLevels(pool.workers())),
+    : pool(firstCores(threads), {}), memory(memoryLevels(pool.workers())),
       data(std::make_unique<Mapping>(memory.back().probeBytes * pool.workers())) {}
 
 LimitMeter::~LimitMeter() = default;

@@ -14,11 +14,9 @@ namespace m3c::hal {
 
 namespace {
 
-// A pause is 40 to 140 cycles on current cores. Barriers inside a list come within microseconds, so
-// the wait is long (some 100 µs) before a thread gives its core up; between lists it is shorter
-// than the time in which another process would miss the core.
-constexpr unsigned barrierSpins = 4000;
-constexpr unsigned idleSpins = 2000;
+// A pause is 40 to 140 cycles on current cores: up to some 100 µs of spinning, enough for the next
+// barrier of a step and for the time between two steps, and at least some µs.
+constexpr unsigned mostPatience = 4000, leastPatience = 100;
 
 void relax() {
 #if defined(__x86_64__)
@@ -52,23 +50,29 @@ void WaitWord::advance() {
     futex(value, FUTEX_WAKE, INT_MAX);
 }
 
-void WaitWord::waitWhile(uint32_t old, unsigned spins) {
-  for (unsigned i = 0; i < spins; ++i) {
-    if (load() != old)
+void WaitWord::waitWhile(uint32_t old, unsigned &patience) {
+  for (unsigned i = 0; i < patience; ++i) {
+    if (load() != old) {
+      patience = std::min(mostPatience, patience + patience / 16);
       return;
+    }
     relax();
   }
+  if (patience > 0)
+    patience = std::max(leastPatience, patience / 2);
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   while (value.load(std::memory_order_seq_cst) == old)
     futex(value, FUTEX_WAIT, old);
   sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-ThreadPool::ThreadPool(std::vector<int> cores, bool pin)
-    : count(std::max<size_t>(1, cores.size())) {
+ThreadPool::ThreadPool(std::vector<int> cores, Options options)
+    : count(std::max<size_t>(1, cores.size())), patience(options.spin ? mostPatience : 0),
+      callerPatience(patience) {
   for (size_t worker = 1; worker < count; ++worker)
-    threads.emplace_back(
-        [this, worker, core = pin ? cores[worker] : -1] { workerMain(unsigned(worker), core); });
+    threads.emplace_back([this, worker, core = options.pin ? cores[worker] : -1] {
+      workerMain(unsigned(worker), core);
+    });
 }
 
 ThreadPool::~ThreadPool() {
@@ -81,11 +85,12 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::workerMain(unsigned worker, int core) {
   if (core >= 0)
     pinTo(core);
+  unsigned idlePatience = patience, jobPatience = patience;
   for (uint32_t seen = 0;; ++seen) {
-    start.waitWhile(seen, idleSpins);
+    start.waitWhile(seen, idlePatience);
     if (stopping)
       return;
-    runJobs(worker);
+    runJobs(worker, jobPatience);
   }
 }
 
@@ -97,10 +102,10 @@ void ThreadPool::run(const Job *list, size_t listCount, double *times) {
   seconds = times;
   if (count > 1)
     start.advance();
-  runJobs(0);
+  runJobs(0, callerPatience);
 }
 
-void ThreadPool::runJobs(unsigned worker) {
+void ThreadPool::runJobs(unsigned worker, unsigned &jobPatience) {
   // Read once: after the last barrier the caller may already prepare the next list.
   const Job *list = jobs;
   size_t listCount = jobCount;
@@ -119,20 +124,20 @@ void ThreadPool::runJobs(unsigned worker) {
     }
     bool nextAlone = i + 1 < listCount && list[i + 1].items <= 1;
     if (count > 1 && !(alone && nextAlone))
-      barrier();
+      barrier(jobPatience);
     if (times)
       times[i] = now() - begun;
   }
 }
 
-void ThreadPool::barrier() {
+void ThreadPool::barrier(unsigned &jobPatience) {
   uint32_t old = phase.load();
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
     arrived.store(0, std::memory_order_relaxed);
     next.store(0, std::memory_order_relaxed);
     phase.advance();
   } else {
-    phase.waitWhile(old, barrierSpins);
+    phase.waitWhile(old, jobPatience);
   }
 }
 

@@ -18,8 +18,10 @@ public:
   uint32_t load() const { return value.load(std::memory_order_acquire); }
   /// Adds one and wakes the sleepers.
   void advance();
-  /// Returns when the word is no longer `old`.
-  void waitWhile(uint32_t old, unsigned spins);
+  /// Returns when the word is no longer `old`: spins as often as `patience` allows, then sleeps.
+  /// Patience grows when spinning was enough and halves when it was not, so that on a busy machine,
+  /// where the other thread has lost its core, waiting soon costs no processor time.
+  void waitWhile(uint32_t old, unsigned &patience);
 
 private:
   std::atomic<uint32_t> value{0};
@@ -35,9 +37,12 @@ public:
     uint64_t items;
   };
 
-  /// `cores[i]` is the CPU of worker i; the calling thread, worker 0, is never pinned. With `pin`
-  /// false no thread is.
-  ThreadPool(std::vector<int> cores, bool pin);
+  struct Options {
+    bool pin = true;  ///< worker i stays on cores[i]; worker 0, the calling thread, is never pinned
+    bool spin = true; ///< wait by spinning first; false where workers share cores
+  };
+  /// One worker for each entry of `cores`.
+  ThreadPool(std::vector<int> cores, Options options);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -51,10 +56,12 @@ public:
 
 private:
   void workerMain(unsigned worker, int core);
-  void runJobs(unsigned worker);
-  void barrier();
+  void runJobs(unsigned worker, unsigned &jobPatience);
+  void barrier(unsigned &jobPatience);
 
   size_t count;
+  unsigned patience;       ///< of every worker at first, in spins
+  unsigned callerPatience; ///< of worker 0
   std::vector<std::thread> threads;
 
   const Job *jobs = nullptr;

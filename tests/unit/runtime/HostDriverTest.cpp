@@ -82,8 +82,8 @@ void addItem(const void *context, uint64_t begin, uint64_t end, unsigned) {
 } // namespace
 
 TEST(ThreadPool, JobsNeverOverlap) {
-  for (unsigned workers : {1u, 2u, 4u}) {
-    ThreadPool pool(std::vector<int>(workers, 0), false);
+  for (auto [workers, spin] : {std::pair(1u, true), {2u, true}, {2u, false}, {4u, false}}) {
+    ThreadPool pool(std::vector<int>(workers, 0), {.pin = false, .spin = spin});
     for (int round = 0; round < 200; ++round) {
       std::vector<Sum> sums(12);
       std::vector<ThreadPool::Job> jobs;
