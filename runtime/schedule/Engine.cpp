@@ -5,6 +5,7 @@
 #include "runtime/plan/List.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace m3c {
 
@@ -50,7 +51,22 @@ std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
       "make the plan again with `m3c compile`");
 }
 
+/// A plan has sizes and constants of one config.json in its code; tensors of equal shapes do not
+/// show that another one differs in, say, a norm's epsilon.
+void Engine::checkConfig(const WeightSource &source) const {
+  std::string given = source.configDigest(), meant;
+  nlohmann::json manifest = nlohmann::json::parse(file.manifest(), nullptr, false);
+  const nlohmann::json::json_pointer place("/checkpoint/config");
+  if (manifest.is_object() && manifest.contains(place) && manifest[place].is_string())
+    meant = manifest[place];
+  if (!given.empty() && !meant.empty() && given != meant)
+    throw Error(fmt::format("{} was compiled for another config.json", file.name()), file.name(),
+                fmt::format("its digest is {}, the checkpoint's {}", meant, given),
+                "compile this checkpoint, or give the one that the plan was compiled from");
+}
+
 void Engine::bindWeights(const WeightSource &source, const WeightProgress &progress) {
+  checkConfig(source);
   weights = Weights::bind(tables(), source, *hardware, hardware->info().workers, progress);
 }
 

@@ -26,7 +26,8 @@ public:
   const plan::Bucket &bucket(uint32_t index) const { return *chosen->buckets()->Get(index); }
   hal::Device &device() const { return *hardware; }
 
-  /// Reads and repacks the weights; once, before the first session.
+  /// Reads and repacks the weights; once, before the first session. Throws Error when the source is
+  /// a checkpoint with another config.json than the plan was compiled for.
   void bindWeights(const WeightSource &source, const WeightProgress &progress = {});
   bool hasWeights() const { return weights.has_value(); }
   const Weights &boundWeights() const { return *weights; }
@@ -36,6 +37,7 @@ public:
   uint64_t codeBytes() const { return loadedCode; }
 
 private:
+  void checkConfig(const WeightSource &source) const;
   void loadKernels();
   std::unique_ptr<hal::Kernel> loadKernel(const plan::Kernel &kernel);
 

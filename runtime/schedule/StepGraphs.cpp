@@ -150,8 +150,7 @@ void StepGraphs::allocateTrace() {
 
 std::span<const float> StepGraphs::logits(uint32_t bucket, uint32_t row, hal::Stream &stream) {
   uint64_t vocab = engine.tables().model()->vocab();
-  uint64_t offset =
-      engine.bucket(bucket).logits_offset() + row * vocab * sizeof(float);
+  uint64_t offset = engine.bucket(bucket).logits_offset() + row * vocab * sizeof(float);
   if (arena->host())
     return {reinterpret_cast<const float *>(arena->host() + offset), size_t(vocab)};
   stream.read(*arena, offset, std::as_writable_bytes(std::span(staging)));

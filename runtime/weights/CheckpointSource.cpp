@@ -1,5 +1,6 @@
 #include "runtime/weights/CheckpointSource.h"
 
+#include "runtime/base/CheckpointDigests.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 #include "runtime/base/ValueCheck.h"
@@ -44,6 +45,12 @@ void CheckpointSource::read(const plan::WeightPiece &piece, uint64_t offset,
   file.file().read(file.header().dataBegin + tensor.entry->begin + offset, to);
   checkValues(checkpoint.fileOf(tensor), *tensor.entry, to,
               offset * 8 / dtypeBits(tensor.entry->dtype));
+}
+
+std::string CheckpointSource::configDigest() const {
+  if (!checkpoint.folder().has("config.json"))
+    return "";
+  return CheckpointDigests::of(checkpoint).config;
 }
 
 } // namespace m3c

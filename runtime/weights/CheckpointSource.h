@@ -13,6 +13,7 @@ public:
   void check(const plan::WeightPiece &piece) const override;
   void read(const plan::WeightPiece &piece, uint64_t offset,
             std::span<std::byte> to) const override;
+  std::string configDigest() const override;
 
 private:
   Checkpoint checkpoint;

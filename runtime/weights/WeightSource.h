@@ -21,6 +21,8 @@ public:
   /// zero) or the file cannot be read. Many threads call it at once.
   virtual void read(const plan::WeightPiece &piece, uint64_t offset,
                     std::span<std::byte> to) const = 0;
+  /// Digest of the checkpoint's config.json as a plan's manifest has it; empty where there is none.
+  virtual std::string configDigest() const { return ""; }
 };
 
 /// "synthetic:SEED" (a decimal number) gives made-up weights for the tables' shapes, anything else

@@ -317,3 +317,36 @@ TEST(Engine, KernelWithoutCodeForTheTargetIsNamed) {
   });
   EXPECT_FALSE(fault.empty());
 }
+
+namespace {
+
+class SourceWithConfig final : public WeightSource {
+public:
+  explicit SourceWithConfig(std::string digest) : digest(std::move(digest)) {}
+  void check(const plan::WeightPiece &) const override {}
+  void read(const plan::WeightPiece &, uint64_t, std::span<std::byte>) const override {}
+  std::string configDigest() const override { return digest; }
+
+private:
+  std::string digest;
+};
+
+} // namespace
+
+TEST(Engine, CheckpointWithAnotherConfigIsRefused) {
+  auto bind = [](const char *manifest, const char *digest) {
+    plan::PlanWriter writer = test::toyPlan();
+    writer.setManifest(manifest);
+    Engine engine(plan::PlanFile::fromBytes(writer.bytes(), "toy.m3plan"),
+                  hal::DeviceOptions{1, true});
+    return problem([&] { engine.bindWeights(SourceWithConfig(digest)); });
+  };
+  const char *manifest = R"({"checkpoint": {"config": "0123"}})";
+  EXPECT_EQ(bind(manifest, "0123"), "");
+  EXPECT_EQ(bind(manifest, ""), ""); // synthetic
+  EXPECT_EQ(bind("{}", "4567"), "");
+  EXPECT_EQ(bind("not json", "4567"), "");
+  std::string fault = bind(manifest, "4567");
+  EXPECT_TRUE(holds(fault, "another config.json")) << fault;
+  EXPECT_TRUE(holds(fault, "0123") && holds(fault, "4567")) << fault;
+}
