@@ -1,5 +1,6 @@
 #include "passes/kernel/Passes.h"
 
+#include "passes/graph/Passes.h"
 #include "passes/kernel/StepLowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,8 +13,6 @@ namespace m3c::kernel {
 #include "passes/kernel/Passes.h.inc"
 
 namespace {
-
-constexpr int64_t defaultBuckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
 struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   using LowerToTileBase::LowerToTileBase;
@@ -46,8 +45,11 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     if (program.getBody().empty())
       program.getBody().emplaceBlock();
     SmallVector<int64_t> rows(buckets.begin(), buckets.end());
+    if (auto formed = module->getAttrOfType<DenseI64ArrayAttr>(graph::bucketsAttr);
+        rows.empty() && formed)
+      rows.assign(formed.asArrayRef().begin(), formed.asArrayRef().end());
     if (rows.empty())
-      rows.assign(std::begin(defaultBuckets), std::end(defaultBuckets));
+      return module.emitError("no bucket of rows is given; run m3-form-buckets or pass buckets=");
     // A module symbol keeps its name while the function still has it.
     function.setSymName((function.getSymName() + ".m3").str());
     for (int64_t bucketRows : rows)

@@ -62,6 +62,8 @@ void StepLowering::launch(tile::KernelOp kernel, ArrayRef<LaunchArgument> argume
   }
   SmallVector<planir::GridDim> full(grid.begin(), grid.end());
   full.resize(3);
+  for (planir::GridDim &dim : full) // a dimension by blocks has no count of its own
+    dim.count = std::max<int64_t>(1, dim.count);
   planir::LaunchOp::create(bucket, loc(), kernel.getSymName(), values, accesses, full, label);
   ++launches;
 }
