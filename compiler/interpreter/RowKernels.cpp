@@ -1,6 +1,8 @@
 // Operations on single rows: norms, rotation, activation, rounding, sampling.
 #include "compiler/interpreter/Kernels.h"
 
+#include "runtime/base/Formats.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +12,7 @@ Tensor ropeTable(const Batch &batch, double theta, int64_t rotary) {
   Tensor table = Tensor::ofReals({batch.rows(), rotary});
   for (int64_t r = 0; r < batch.rows(); ++r)
     for (int64_t i = 0; i < rotary / 2; ++i) {
-      float frequency = float(std::pow(theta, -2.0 * double(i) / double(rotary)));
+      float frequency = formats::ropeFrequency(theta, int64_t(i), int64_t(rotary));
       double angle = float(batch.positions[size_t(r)]) * frequency; // an F32 product
       table.row(r)[i] = std::cos(angle);
       table.row(r)[rotary / 2 + i] = std::sin(angle);

@@ -91,4 +91,12 @@ inline uint8_t nvfp4GroupScale(float amax) {
   return floatToE4m3(std::clamp(std::max(amax, 1e-12f) / 6.0f, 1.0f / 512.0f, e4m3Max));
 }
 
+/// Rotary frequency i of `rotary` dimensions in FP32: the reciprocal of the FP32 power
+/// theta^(2i/rotary), two roundings, as the reference implementation forms it; one rounding of
+/// theta^(-2i/rotary) differs from it in the last place for some i, which shifts angles at large
+/// positions.
+inline float ropeFrequency(double theta, int64_t i, int64_t rotary) {
+  return 1.0f / float(std::pow(theta, double(float(2 * i) / float(rotary))));
+}
+
 } // namespace m3c::formats

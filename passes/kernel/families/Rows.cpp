@@ -2,6 +2,7 @@
 #include "passes/kernel/Families.h"
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/Project.h"
+#include "runtime/base/Formats.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -67,7 +68,7 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
       Value p = arith::SIToFPOp::create(b, b.getF32Type(), position);
       for (int64_t i = 0; i < half; ++i) {
         // One rounding of the frequency, one of the angle (model.md §2).
-        Value angle = kb.mulf(p, kb.f32(float(std::pow(theta, -2.0 * double(i) / double(rotary)))));
+        Value angle = kb.mulf(p, kb.f32(formats::ropeFrequency(theta, i, rotary)));
         kb.storeScalar(math::CosOp::create(b, angle), kb.parameter(2), {row, kb.index(i)});
         kb.storeScalar(math::SinOp::create(b, angle), kb.parameter(2), {row, kb.index(half + i)});
       }
