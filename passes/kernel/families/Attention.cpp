@@ -134,6 +134,14 @@ private:
     });
   }
 
+  /// The block that the first row attends to after this one, or this one.
+  Value blockAfter(Value block) {
+    if (!selection)
+      return kb.min(kb.add(block, 1), kb.div(lastPosition, pageTokens));
+    Value next = nextOf(kb.index(0));
+    return kb.selectf(kb.less(next, kb.index(INT32_MAX)), next, block);
+  }
+
   /// The next block of a row's selection; past its end the largest integer.
   Value nextOf(Value r) {
     Value cursor = kb.loadIndex(cursors, {r});
@@ -171,18 +179,31 @@ private:
     Value page = kb.mul(batch.page(first, block), cache.pageBytes);
     Value offset = kb.add(page, kb.mul(kvHead, 2 * cache.slotBytes));
     SlotReader keySlot(kb, cache, Slot::Keys, shape.dims, pool, offset);
+    SlotReader valueSlot(kb, cache, Slot::Values, shape.dims, pool,
+                         kb.add(offset, cache.slotBytes));
+    Value ahead = kb.add(kb.mul(batch.page(first, blockAfter(block)), cache.pageBytes),
+                         kb.mul(kvHead, 2 * cache.slotBytes));
+    SlotReader nextKeys(kb, cache, Slot::Keys, shape.dims, pool, ahead);
+    SlotReader nextValues(kb, cache, Slot::Values, shape.dims, pool,
+                          kb.add(ahead, cache.slotBytes));
     eachStage(block, keySlot, [&](Value r, Value token, Value limit, Value stage) {
-      score(r, token, limit, [&](Value key, Value group) {
-        return stage ? stagedKeys(kb, stage, key, group, keys, lanes)
-                     : directKeys(kb, keySlot, key, group, keys, lanes);
-      });
+      score(
+          r, token, limit,
+          [&](Value key, Value group) {
+            return stage ? stagedKeys(kb, stage, key, group, keys, lanes)
+                         : directKeys(kb, keySlot, key, group, keys, lanes);
+          },
+          [&](Value key) {
+            if (!stage) { // pages lie anywhere: the next one is fetched while this one is computed
+              nextKeys.bringAhead(key, keys);
+              nextValues.bringAhead(key, keys);
+            }
+          });
     });
     eachTaker(block, [&](Value r, Value seen) {
       kb.forLoop(kb.index(0), kb.index(group), 1,
                  [&](Value head) { softmax(slotOf(r, head), seen); });
     });
-    SlotReader valueSlot(kb, cache, Slot::Values, shape.dims, pool,
-                         kb.add(offset, cache.slotBytes));
     eachStage(block, valueSlot, [&](Value r, Value token, Value limit, Value stage) {
       weigh(r, token, limit, [&](Value key, Value group) {
         return stage ? kb.load(stage, {key, kb.mul(group, 16)}, {1, 16}, 1, 16)
@@ -214,10 +235,13 @@ private:
     });
   }
 
-  /// Products of a row's query heads with `limit` keys of a source.
-  void score(Value r, Value token, Value limit, KeySource source) {
+  /// Products of a row's query heads with `limit` keys of a source; `perKeys` is called before each
+  /// step.
+  void score(Value r, Value token, Value limit, KeySource source,
+             function_ref<void(Value)> perKeys) {
     kb.forLoop(kb.index(0), kb.index(group), heads, [&](Value head) {
       kb.forLoop(kb.index(0), limit, keys, [&](Value key) {
+        perKeys(key);
         Value slot = slotOf(r, head);
         Value dots = emitDots(kb, source, key, keys, ordered, slot, heads, lanes);
         kb.store(kb.reshape(dots, heads, keys), scores, {slot, kb.add(token, key)}, {heads, keys});

@@ -139,6 +139,15 @@ Value SlotReader::values(Value token, Value group) {
   return tile::DequantGroupOp::create(b, kb.tile(1, 16), stored, scale, grid, StringAttr());
 }
 
+void SlotReader::bringAhead(Value token, int64_t count) {
+  auto &b = kb.builder();
+  auto view = cast<tile::ViewType>(codes.getType());
+  int64_t tokenBytes = view.getStride(0) * tile::elementBytes(view.getElement());
+  tile::CopyOp::create(b, codes, ValueRange{token, kb.index(0)}, count * tokenBytes);
+  if (scales)
+    tile::CopyOp::create(b, scales, ValueRange{scaleIndex(token, kb.index(0))}, count * groups());
+}
+
 void SlotReader::fill(Value first, int64_t tokens, Value stage) {
   kb.forLoop(kb.index(0), kb.index(tokens), 1, [&](Value i) {
     for (int64_t g = 0; g < groups(); ++g)

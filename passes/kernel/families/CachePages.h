@@ -60,6 +60,8 @@ public:
   Value values(Value token, Value group);
   /// Writes tokens `first` … `first`+`tokens`−1 to `stage`, a view [tokens, dims] of f32.
   void fill(Value first, int64_t tokens, Value stage);
+  /// Starts to bring `count` tokens from `token` on near.
+  void bringAhead(Value token, int64_t count);
   int64_t groups() const { return dims / 16; }
 
 private:

@@ -68,12 +68,18 @@ private:
       kb.store(kb.fill(lowest, 1, keys), best, {slot, kb.index(0)}, {1, keys});
     });
     SlotReader slot(kb, cache, Slot::Keys, shape.dims, pool, offset);
-    if (stages)
+    if (stages) {
       scoreStages(first, last, position, block, slot);
-    else
-      scoreKeys(first, last, block, kb.index(0), m3::blockTokens, [&](Value key, Value group) {
-        return directKeys(kb, slot, key, group, keys, lanes);
-      });
+    } else {
+      // Pages lie anywhere: the next one is fetched while this one is computed.
+      Value after = kb.min(kb.add(block, 1), kb.div(position, m3::blockTokens));
+      Value ahead = kb.mul(batch.page(first, after), cache.pageBytes);
+      SlotReader next(kb, cache, Slot::Keys, shape.dims, pool, ahead);
+      scoreKeys(
+          first, last, block, kb.index(0), m3::blockTokens,
+          [&](Value key, Value group) { return directKeys(kb, slot, key, group, keys, lanes); },
+          [&](Value key) { next.bringAhead(key, keys); });
+    }
     eachRowHead(first, last, [&](Value row, Value head, Value slot) {
       Value own = kb.div(batch.position(row), m3::blockTokens);
       kb.when(kb.atLeast(own, block), [&] {
@@ -109,9 +115,10 @@ private:
     return kb.add(kb.mul(kb.sub(row, first), shape.heads), head);
   }
 
-  /// The running maximum of every row and head over `count` keys from `token` on.
-  void scoreKeys(Value first, Value last, Value block, Value token, int64_t count,
-                 KeySource source) {
+  /// The running maximum of every row and head over `count` keys from `token` on; `perKeys` is
+  /// called before each step.
+  void scoreKeys(Value first, Value last, Value block, Value token, int64_t count, KeySource source,
+                 function_ref<void(Value)> perKeys = {}) {
     const int64_t width = heads * keys, box[] = {heads, keys};
     Value lane = kb.iota(width);
     kb.forLoop(first, last, 1, [&](Value row) {
@@ -121,6 +128,8 @@ private:
         Value slot = slotOf(first, row, head);
         Value running = kb.load(best, {slot, kb.index(0)}, box, 1, width);
         running = kb.forLoop(kb.index(0), limit, keys, running, [&](Value key, ValueRange carried) {
+          if (perKeys)
+            perKeys(key);
           Value dots = emitDots(kb, source, key, keys, ordered, slot, heads, lanes);
           Value seen = kb.toI32(kb.sub(limit, key));
           return Values{kb.map({dots, carried[0], lane}, 1, width, [&](ValueRange args) {
