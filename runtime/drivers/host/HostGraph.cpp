@@ -46,6 +46,9 @@ void runCopy(const void *context, uint64_t, uint64_t, unsigned) {
 void fillLaunch(LaunchNode &node, HostDevice &device, const Kernel &kernel, Grid grid,
                 std::span<const uint64_t> parameters, std::string_view label) {
   checkParameters(kernel, parameters.size(), label);
+  if (grid.items() > UINT32_MAX)
+    throw Error(fmt::format("launch {} has too many work items", label), std::string(label),
+                fmt::format("{}, at most 2^32 - 1 are possible", grid.items()));
   node.function = static_cast<const HostKernel &>(kernel).function();
   node.shared = &device.shared();
   node.grid = grid;

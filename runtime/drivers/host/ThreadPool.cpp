@@ -77,7 +77,7 @@ ThreadPool::ThreadPool(std::vector<int> cores, Options options)
 
 ThreadPool::~ThreadPool() {
   stopping = true;
-  start.advance();
+  phase.advance();
   for (std::thread &thread : threads)
     thread.join();
 }
@@ -86,59 +86,85 @@ void ThreadPool::workerMain(unsigned worker, int core) {
   if (core >= 0)
     pinTo(core);
   unsigned idlePatience = patience, jobPatience = patience;
-  for (uint32_t seen = 0;; ++seen) {
-    start.waitWhile(seen, idlePatience);
+  for (;;) {
+    uint32_t seen = phase.load(); // before the state, so that no change of it is missed
     if (stopping)
       return;
-    runJobs(worker, jobPatience);
+    if (!takeItem(worker))
+      phase.waitWhile(seen, state.load() == closed ? idlePatience : jobPatience);
   }
 }
 
 void ThreadPool::run(const Job *list, size_t listCount, double *times) {
-  if (listCount == 0)
-    return;
   jobs = list;
   jobCount = listCount;
   seconds = times;
-  if (count > 1)
-    start.advance();
-  runJobs(0, callerPatience);
+  if (count == 1)
+    return runSerially();
+  proceed(0, 0);
+  for (;;) {
+    uint32_t seen = phase.load();
+    if (takeItem(0))
+      continue;
+    if (state.load(std::memory_order_acquire) == closed)
+      return;
+    phase.waitWhile(seen, callerPatience);
+  }
 }
 
-void ThreadPool::runJobs(unsigned worker, unsigned &jobPatience) {
-  // Read once: after the last barrier the caller may already prepare the next list.
-  const Job *list = jobs;
-  size_t listCount = jobCount;
-  double *times = worker == 0 ? seconds : nullptr;
-  for (size_t i = 0; i < listCount; ++i) {
-    const Job &job = list[i];
-    double begun = times ? now() : 0;
-    // A run of jobs with one item each stays on worker 0 and needs no barrier inside.
-    bool alone = job.items <= 1;
-    if (count == 1 || alone) {
-      if (worker == 0 && job.items > 0)
-        job.run(job.context, 0, job.items, 0);
-    } else {
-      for (uint64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < job.items;)
-        job.run(job.context, item, item + 1, worker);
+void ThreadPool::runSerially() {
+  for (size_t i = 0; i < jobCount; ++i)
+    runAlone(jobs[i], i);
+}
+
+void ThreadPool::runAlone(const Job &job, size_t index) {
+  double begun = seconds ? now() : 0;
+  if (job.items > 0)
+    job.run(job.context, 0, job.items, 0);
+  if (seconds)
+    seconds[index] = now() - begun;
+}
+
+bool ThreadPool::takeItem(unsigned worker) {
+  uint64_t current = state.load(std::memory_order_acquire);
+  while (uint32_t(current) > 0) {
+    if (!state.compare_exchange_weak(current, current - 1, std::memory_order_acq_rel,
+                                     std::memory_order_acquire))
+      continue;
+    // The job stays open until this item is done, so its description may be read now.
+    size_t index = size_t(current >> 32);
+    const Job &job = jobs[index];
+    uint64_t items = job.items, item = items - uint32_t(current);
+    job.run(job.context, item, item + 1, worker);
+    if (itemsDone.fetch_add(1, std::memory_order_acq_rel) + 1 == items) {
+      if (seconds)
+        seconds[index] = now() - jobBegun;
+      proceed(index + 1, worker);
     }
-    bool nextAlone = i + 1 < listCount && list[i + 1].items <= 1;
-    if (count > 1 && !(alone && nextAlone))
-      barrier(jobPatience);
-    if (times)
-      times[i] = now() - begun;
+    return true;
   }
+  return false;
 }
 
-void ThreadPool::barrier(unsigned &jobPatience) {
-  uint32_t old = phase.load();
-  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-    arrived.store(0, std::memory_order_relaxed);
-    next.store(0, std::memory_order_relaxed);
-    phase.advance();
-  } else {
-    phase.waitWhile(old, jobPatience);
+/// Runs the jobs of one item from `index` on, then opens the next job with more, or ends the list.
+/// One thread at a time is here: the caller, or the worker that did a job's last item.
+void ThreadPool::proceed(size_t index, unsigned worker) {
+  for (; index < jobCount && jobs[index].items <= 1; ++index) {
+    double begun = seconds ? now() : 0;
+    if (jobs[index].items == 1)
+      jobs[index].run(jobs[index].context, 0, 1, worker);
+    if (seconds)
+      seconds[index] = now() - begun;
   }
+  if (index == jobCount) {
+    state.store(closed, std::memory_order_release);
+  } else {
+    if (seconds)
+      jobBegun = now();
+    itemsDone.store(0, std::memory_order_relaxed);
+    state.store(uint64_t(index) << 32 | jobs[index].items, std::memory_order_release);
+  }
+  phase.advance();
 }
 
 } // namespace m3c::hal

@@ -1,5 +1,7 @@
-// Workers that run a list of launches together, with a barrier after each. The calling thread is
-// worker 0. Between lists the others spin for a moment and then sleep.
+// Workers that run a list of jobs one after another, the items of a job shared out among them. The
+// calling thread is worker 0. A job is over when its items are done, whoever did them: a worker
+// that has lost its core holds nobody up unless it lost it within an item. Workers that wait spin
+// for a moment and then sleep.
 #pragma once
 
 #include <atomic>
@@ -50,29 +52,36 @@ public:
   unsigned workers() const { return unsigned(count); }
 
   /// Runs the jobs one after another; items of one job are handed out to all workers, a job
-  /// of one item runs on the calling thread. Allocates nothing. `seconds`, where not null, gets the
+  /// of one item runs where the one before it ended. A job has less than 2^32 items. Allocates
+  /// nothing. `seconds`, where not null, gets the
   /// time of each job. One caller at a time.
   void run(const Job *jobs, size_t jobCount, double *seconds = nullptr);
 
 private:
   void workerMain(unsigned worker, int core);
-  void runJobs(unsigned worker, unsigned &jobPatience);
-  void barrier(unsigned &jobPatience);
+  bool takeItem(unsigned worker);
+  void proceed(size_t job, unsigned worker);
+  void runAlone(const Job &job, size_t index);
+  void runSerially();
 
   size_t count;
   unsigned patience;       ///< of every worker at first, in spins
   unsigned callerPatience; ///< of worker 0
   std::vector<std::thread> threads;
 
+  // Of the list at hand. Written while no item is handed out, read after taking one.
   const Job *jobs = nullptr;
   size_t jobCount = 0;
   double *seconds = nullptr;
-  bool stopping = false;
+  double jobBegun = 0;
 
-  alignas(64) WaitWord start;                // advanced once a list
-  alignas(64) std::atomic<uint64_t> next{0}; // first item of the job not yet handed out
-  alignas(64) std::atomic<uint32_t> arrived{0};
-  alignas(64) WaitWord phase; // advanced once a barrier
+  /// Job number in the high half, items not yet handed out in the low one; `closed` between lists.
+  alignas(64) std::atomic<uint64_t> state{closed};
+  alignas(64) std::atomic<uint64_t> itemsDone{0};
+  alignas(64) WaitWord phase; ///< advanced when `state` has a new job, or none
+  std::atomic<bool> stopping{false};
+
+  static constexpr uint64_t closed = ~uint64_t(0) << 32; // no items
 };
 
 } // namespace m3c::hal
