@@ -16,6 +16,14 @@
 namespace m3c {
 
 FileWriter::FileWriter(std::filesystem::path target) : path(std::move(target)) {
+  // Renaming would put a file in the place of a device or pipe, and fails late on a folder.
+  std::error_code ignored;
+  std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw Error(fmt::format("cannot write {}", path.string()), path.string(),
+                std::filesystem::is_directory(status) ? "it is a folder"
+                                                      : "it is not a regular file",
+                "give the name of a file");
   // A file without a name leaves nothing behind when the process is killed.
   std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   descriptor = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);

@@ -112,6 +112,9 @@ std::vector<int32_t> promptIds(const Arguments &arguments, const TextSide &side)
     return arguments.promptIds;
   std::string prompt =
       arguments.promptFile.empty() ? arguments.prompt : readText(arguments.promptFile);
+  if (prompt.empty() && arguments.messagesFile.empty())
+    throw Error("the prompt is empty", "m3-run generate", "at least one character is needed",
+                "give some text, or token ids with --prompt-ids");
   if (arguments.chat) {
     text::ChatOptions options;
     options.thinking = text::parseThinkingMode(arguments.thinking);
@@ -127,13 +130,19 @@ std::vector<int32_t> promptIds(const Arguments &arguments, const TextSide &side)
   return ids;
 }
 
+/// Greedy unless an option asks for sampling; the checkpoint's suggestion is only told.
 sample::SamplingParameters sampling(const Arguments &arguments, const text::TextConfig &config) {
+  bool asked = arguments.temperature || arguments.topK || arguments.topP;
   sample::SamplingParameters parameters;
-  parameters.temperature = arguments.temperature.value_or(config.temperature.value_or(0));
-  parameters.topK = arguments.topK.value_or(config.topK.value_or(0));
-  parameters.topP = arguments.topP.value_or(config.topP.value_or(1));
+  parameters.temperature =
+      arguments.temperature.value_or(asked ? config.temperature.value_or(1) : 0);
+  parameters.topK = arguments.topK.value_or(0);
+  parameters.topP = arguments.topP.value_or(1);
   parameters.seed = arguments.seed;
   sample::checkParameters(parameters);
+  if (!asked && config.temperature.value_or(0) > 0)
+    log::info("greedy; the checkpoint suggests --temperature {} --top-k {} --top-p {}",
+              *config.temperature, config.topK.value_or(0), config.topP.value_or(1));
   return parameters;
 }
 
@@ -331,7 +340,7 @@ std::function<int()> setUpGenerate(CLI::App &app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--temperature", arguments->temperature,
-                 "0 = always the most probable token; default: generation_config.json's, else 0");
+                 "0 = always the most probable token, the default without --top-k and --top-p");
   app.add_option("--top-k", arguments->topK, "Sample from the k most probable tokens; 0 = off");
   app.add_option("--top-p", arguments->topP,
                  "Sample from the smallest set with this mass; 1 = off");

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <cstring>
@@ -218,6 +219,14 @@ TEST(PlanWriter, LeavesNothingBehindWhenTheDiskIsFull) {
   EXPECT_THROW(writer.publish(folder / "toy.m3plan"), Error);
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(PlanWriter, NeverReplacesADeviceOrAFolder) {
+  std::filesystem::path folder = freshFolder("plan_device");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(test::toyPlan().publish(folder / "pipe"), Error);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_THROW(test::toyPlan().publish(folder), Error);
 }
 
 TEST(PlanWriter, KeepsTheOldFileUntilTheNewOneIsWhole) {

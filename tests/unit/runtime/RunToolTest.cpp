@@ -184,6 +184,14 @@ TEST_F(RunTool, BadInputEndsWithOneAndNoOutput) {
   fails("generate " + plan() + " --prompt-ids 1,2,3 --ids --kv-pages 1 --max-tokens 200",
         "--kv-pages");
 
+  std::ofstream(folder / "empty").flush();
+  test::toyPlan({.vocab = 512}).publish(folder / "wide.m3plan");
+  std::string wide =
+      "generate " + at("wide.m3plan") + " --weights synthetic:1 --tokenizer " M3_TINY;
+  fails(wide + " --prompt-file " + at("empty"), "the prompt is empty");
+  fails(wide + " --prompt ''", "the prompt is empty");
+  fails(wide + " --prompt $(printf '\\377')", "UTF-8");
+
   std::string plan9 = text("toy.m3plan");
   plan9[plan9.size() / 2] = char(plan9[plan9.size() / 2] ^ 1);
   std::ofstream(folder / "bad.m3plan", std::ios::binary) << plan9;
