@@ -1,10 +1,10 @@
 """Runs a program on broken copies of a good checkpoint and checks what it says of each.
 
-usage: run_bad.py --good MODEL_DIR [--structure-only] -- PROGRAM ARG…
+usage: run_bad.py --good MODEL_DIR [--structure-only | --values-only] [--except CASE] -- PROGRAM ARG…
 
 {ckpt} in the arguments stands for the broken folder and {out} for an output that must not exist
 afterwards. With --structure-only, faults of values are left out: they are found when weights are
-read. Every case must end with exit code 1 within 10 s and within 256 MiB of what the good model
+read; with --values-only nothing else is tried. Every case must end with exit code 1 within 10 s and within 256 MiB of what the good model
 takes, with a message that names what expect.json asks for, without output on standard output or in
 {out}, and without opening a file outside the folder."""
 
@@ -92,12 +92,15 @@ def faults(expect, result, out, memory_limit):
     return found
 
 
-def check(root, command, good_memory, structure_only):
+def check(root, command, good_memory, options):
     with open(os.path.join(root, "expect.json"), encoding="utf-8") as file:
         expectations = json.load(file)
     failed = done = 0
     for name, expect in expectations.items():
-        if structure_only and (name in VALUE_CASES or expect.get("value")):
+        is_value = name in VALUE_CASES or bool(expect.get("value"))
+        if (options.structure_only and is_value) or (options.values_only and not is_value):
+            continue
+        if name in options.leave_out:
             continue
         out = os.path.join(root, name + ".out")
         watch = Watch(expect["outside"]) if expect.get("outside") else None
@@ -116,6 +119,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--good", required=True)
     parser.add_argument("--structure-only", action="store_true")
+    parser.add_argument("--values-only", action="store_true")
+    parser.add_argument("--except", action="append", default=[], dest="leave_out")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +134,7 @@ def main():
             os.makedirs(root)
             subprocess.run([sys.executable, "-B", os.path.join(HERE, maker), options.good, root],
                            check=True)
-            counts = check(root, options.command, memory, options.structure_only)
+            counts = check(root, options.command, memory, options)
             done, failed = done + counts[0], failed + counts[1]
     print(f"{done} broken checkpoints, {failed} failed")
     return 1 if failed or not done else 0
