@@ -137,6 +137,9 @@ private:
     decisions.push_back(decision("activations", options.activations, "the target's default"));
     for (const auto &entry : lowering.decisions())
       decisions.push_back(entry);
+    decisions.push_back(decision("schedules", "by shape, from the target's table",
+                                 options.schedule.empty() ? "none was given by --schedule"
+                                                          : "but for the choices below"));
     for (const std::string &choice : options.schedule)
       decisions.push_back(decision("schedule", choice, "as asked for by --schedule"));
     for (const std::string &pass : options.disabledPasses)

@@ -63,7 +63,12 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
   KernelText text;
   text.name = kernel.getSymName().str();
   text.family = kernel.getFamily().str();
-  text.schedule = printed(kernel.getSchedule());
+  for (mlir::NamedAttribute choice : kernel.getSchedule()) {
+    auto number = llvm::dyn_cast<mlir::IntegerAttr>(choice.getValue());
+    text.schedule +=
+        fmt::format("{}{} = {}", text.schedule.empty() ? "" : ", ", choice.getName().str(),
+                    number ? std::to_string(number.getInt()) : printed(choice.getValue()));
+  }
   text.params = uint32_t(kernel.getArgumentTypes().size());
   text.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
   text.source = std::move(*source);

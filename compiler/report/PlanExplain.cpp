@@ -51,9 +51,13 @@ void compare(const std::string &path, const ordered_json &left, const ordered_js
 
 // Lists of things with names are compared by name, others by position.
 std::string nameOf(const ordered_json &entry) {
-  for (const char *key : {"name", "symbol", "rows", "chip"})
-    if (entry.is_object() && entry.contains(key))
-      return str(entry[key]);
+  if (!entry.is_object())
+    return "";
+  for (const char *key : {"name", "symbol"})
+    if (entry.contains(key))
+      return str(entry[key]) + (entry.contains("chip") ? " " + str(entry["chip"]) : "");
+  if (entry.contains("chip"))
+    return str(entry["chip"]) + (entry.contains("rows") ? " " + str(entry["rows"]) + " rows" : "");
   return "";
 }
 
@@ -118,6 +122,23 @@ ordered_json explainJson(const plan::PlanFile &file, const std::string &kernel) 
   return out;
 }
 
+// Buckets that launch a kernel for the same labels, on one line.
+static std::string usesText(const ordered_json &uses) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;
+  for (const ordered_json &use : uses) {
+    std::string first = str(use["labels"][0]), last = str(use["labels"].back());
+    std::string what = fmt::format("{}: {} launches, {}{}", str(use["chip"]), str(use["launches"]),
+                                   first, first == last ? "" : " … " + last);
+    if (lines.empty() || lines.back().first != what)
+      lines.push_back({what, {}});
+    lines.back().second.push_back(str(use["rows"]));
+  }
+  std::string out;
+  for (const auto &[what, rows] : lines)
+    out += fmt::format("    {}, in the buckets of {} rows\n", what, fmt::join(rows, ", "));
+  return out;
+}
+
 std::string explainText(const ordered_json &explained) {
   std::string out = "decisions\n";
   for (const ordered_json &decision : explained["decisions"])
@@ -130,11 +151,7 @@ std::string explainText(const ordered_json &explained) {
   for (const ordered_json &kernel : explained.value("kernels", ordered_json::array())) {
     out += fmt::format("  {} (family {})\n    schedule {}\n", str(kernel["name"]),
                        str(kernel["family"]), str(kernel["schedule"]));
-    for (const ordered_json &use : kernel["uses"]) {
-      std::string first = str(use["labels"][0]), last = str(use["labels"].back());
-      out += fmt::format("    up to {} rows: {} launches, {}{}\n", str(use["rows"]),
-                         str(use["launches"]), first, first == last ? "" : " … " + last);
-    }
+    out += usesText(kernel["uses"]);
   }
   return out;
 }
