@@ -1,7 +1,7 @@
 """Rules of the house that a program can check. Prints each fault as FILE:LINE: what.
 
 usage: lint.py ROOT RULE
-rules: names layers size words format"""
+rules: names layers size words format recipes"""
 
 import os
 import re
@@ -91,7 +91,41 @@ def check_format(root):
     yield from re.findall(r"^(\S+:\d+):\d+: \w+: code should be", out.stderr, re.MULTILINE)
 
 
+def names_in(root, path, pattern):
+    return re.findall(pattern, "\n".join(lines_of(root, path)), re.MULTILINE)
+
+
+def check_recipes(root):
+    """What CONTRIBUTING.md promises: one source and one row for each thing of a kind."""
+    files = tracked(root)
+    text_of = lambda path: "\n".join(lines_of(root, path))
+    commands = text_of("tools/m3c/Commands.cpp")
+    for path in files:
+        command = re.fullmatch(r"tools/m3c/(\w+)Command\.cpp", path)
+        if command and f"setUp{command.group(1)}}}" not in commands:
+            yield f"{path}:1: no row in tools/m3c/Commands.cpp"
+    rows = text_of("passes/kernel/Families.cpp")
+    for name in names_in(root, "passes/kernel/Families.h", r"lower(\w+)\(mlir::Operation"):
+        if f", lower{name}}}" not in rows:
+            yield f"passes/kernel/Families.h:1: lower{name} has no row in Families.cpp"
+    for folder in ("graph", "kernel", "plan"):
+        sources = [path for path in files if path.startswith(f"passes/{folder}/") and path.endswith(".cpp")]
+        uses = "\n".join(text_of(path) for path in sources)
+        for name in names_in(root, f"passes/{folder}/Passes.td", r"^def (\w+) : "):
+            if f"GEN_PASS_DEF_{name.upper()}\n" not in uses:
+                yield f"passes/{folder}/Passes.td:1: {name} has no source"
+    targets = text_of("passes/targets/common/Target.cpp")
+    for folder in {path.split("/")[2] for path in files if path.startswith("passes/targets/") and path.count("/") > 2}:
+        if folder != "common" and f"passes/targets/{folder}/" not in targets:
+            yield f"passes/targets/{folder}:1: no line in common/Target.cpp"
+    guide = text_of("docs/compile.md")
+    for option in names_in(root, "tools/m3c/CompileCommand.cpp", r'"(?:-o,)?(--[a-z-]+)'):
+        if option not in guide and option != "--output":
+            yield f"tools/m3c/CompileCommand.cpp:1: {option} is not in docs/compile.md"
+
+
 RULES = {
+    "recipes": check_recipes,
     "names": check_names,
     "layers": check_layers,
     "size": check_size,
