@@ -50,8 +50,7 @@ int compare(Scene &scene, KernelProgram &built) {
 SceneSpec small(std::vector<RowAt> rows) {
   SceneSpec spec;
   spec.cache.kvHeads = 2;
-  spec.cache.headDim = 16; // attention runs along, keep it short
-  spec.heads = 2;
+  spec.attend = false;
   spec.rows = std::move(rows);
   return spec;
 }
@@ -131,8 +130,8 @@ TEST(IndexTopk, SelectionIsExact) {
     for (const std::string &chip : runnableChips()) {
       spec.k = k;
       KernelProgram &built = program(spec, chip, 1);
-      for (int64_t blocks : {1, 3, 15, 16, 17, 40, 1000, 8192})
-        for (int levels : {2, 30, 1 << 24}) {
+      for (int64_t blocks : {1, 15, 16, 17, 1000, 8192})
+        for (int levels : {2, 1 << 24}) {
           Batch batch;
           batch.tokenIds = {0};
           batch.positions = {int32_t(blocks * 128 - 1 - int64_t(random() % 128))};

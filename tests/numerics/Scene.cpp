@@ -77,7 +77,7 @@ void Scene::makePages() {
     for (int64_t p = 0; p <= last[s]; ++p) {
       if (p % blockTokens == 0)
         batch.pageTable.back().push_back(pages[next++]);
-      for (int64_t h = 0; h < cache.kvHeads; ++h) {
+      for (int64_t h = 0; spec.attend && h < cache.kvHeads; ++h) {
         write(Lane::Key, int32_t(s), p, h, deviates(cache.headDim));
         write(Lane::Value, int32_t(s), p, h, deviates(cache.headDim));
       }
@@ -124,7 +124,7 @@ std::string Scene::module(const SceneSpec &spec) {
   std::string heads = std::to_string(cache.kvHeads), k = std::to_string(spec.k);
   std::string query = rows(spec.heads * cache.headDim, grid);
   std::string index = rows(cache.kvHeads * cache.indexDim, grid || cache.storage == "fp8");
-  std::string out = rows(spec.heads * cache.headDim, false);
+  std::string out = spec.attend ? rows(spec.heads * cache.headDim, false) : query;
   std::string scores = "tensor<?x" + heads + "x?xf32>",
               blocks = "tensor<?x" + heads + "x" + k + "xi32>";
   char scale[64];
@@ -146,8 +146,12 @@ std::string Scene::module(const SceneSpec &spec) {
             "    %s = m3.index_score %a, %c, %b {layer = 0} : " + index + ", !cache -> " + scores +
             "\n    %t = m3.block_topk %s, %b {k = " + k + ", init = " + std::to_string(spec.init) +
             ", local = 1} : " + scores + " -> " + blocks + "\n    m3.yield %t : " + blocks +
-            "\n  }\n  %o = m3.sparse_attention %q, %cache, %sel, %batch " + attributes + " : " +
-            query + ", !cache, " + blocks + " -> " + out + "\n";
+            "\n  }\n";
+  if (!spec.attend)
+    return text + "  return %q : " + query + "\n}\n";
+  if (spec.sparse)
+    text += "  %o = m3.sparse_attention %q, %cache, %sel, %batch " + attributes + " : " + query +
+            ", !cache, " + blocks + " -> " + out + "\n";
   else
     text += "  %o = m3.dense_attention %q, %cache, %batch " + attributes + " : " + query +
             ", !cache -> " + out + "\n";

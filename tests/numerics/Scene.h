@@ -16,6 +16,7 @@ struct RowAt {
 
 struct SceneSpec {
   bool sparse = true; ///< else dense attention, and no index keys
+  bool attend = true; ///< else the selection alone; keys and values stay unwritten
   CacheSpec cache;
   int64_t heads = 16; ///< query heads
   int64_t k = 16, init = 0;

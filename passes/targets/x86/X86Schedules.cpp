@@ -52,13 +52,17 @@ Schedule indexScore(const Schedule &problem, const Chip &chip) {
   return schedule;
 }
 
-/// Values: `value_heads` × `value_dims` accumulators.
+/// Values: `value_heads` × `value_dims` accumulators. Codes from the page are dequantised once for
+/// all heads; from a stage, few heads with longer runs of dims load less.
 Schedule attention(const Schedule &problem, const Chip &chip) {
   int64_t group = problem.at("group");
+  bool wide = chip.lanes == 16;
   Schedule schedule = cacheProduct(problem.at("rows"), group, chip);
-  int64_t valueHeads = group % 4 == 0 ? 4 : group % 2 == 0 ? 2 : 1;
+  int64_t valueHeads = wide || !schedule["ring"] ? 4 : 2;
+  while (group % valueHeads)
+    valueHeads /= 2;
   schedule["value_heads"] = valueHeads;
-  schedule["value_dims"] = (chip.lanes == 16 ? 256 : 64) / valueHeads;
+  schedule["value_dims"] = (wide ? 256 : 64) / valueHeads;
   return schedule;
 }
 
