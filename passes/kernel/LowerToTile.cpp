@@ -34,6 +34,10 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     if (!function)
       return module.emitError("no function of the module is marked as a step (")
              << m3::stepAttr << ")";
+    for (auto weight : module.getOps<m3::WeightOp>())
+      if (weight.getParts().empty())
+        return weight.emitError("has no parts: the recipe of a weight buffer needs the checkpoint "
+                                "tensors that it is made of");
     Schedule choices;
     if (failed(readOverrides(choices)))
       return failure();
