@@ -22,6 +22,17 @@ constexpr Row rows[] = {
     {"m3.dense_attention", "", lowerDenseAttention},
     {"m3.fused", "norm_route", lowerNormRoute},
     {"m3.fused", "experts_shared", lowerExpertsShared},
+    {"arith.addf", "", lowerAdd},
+    {"m3.swiglu_oai", "", lowerSwiglu},
+    {"m3.quantize", "", lowerQuantize},
+    {"m3.head_norm", "", lowerHeadNorm},
+    {"m3.rope", "", lowerRope},
+    {"m3.cache_write", "", lowerCacheWrite},
+    {"m3.index_score", "", lowerIndexScore},
+    {"m3.block_topk", "", lowerBlockTopk},
+    {"m3.route", "", lowerRoute},
+    {"m3.experts", "", lowerExperts},
+    {"m3.shared_expert", "", lowerSharedExpert},
 };
 } // namespace
 

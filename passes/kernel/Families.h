@@ -19,4 +19,17 @@ mlir::LogicalResult lowerDenseAttention(mlir::Operation *op, StepLowering &step)
 mlir::LogicalResult lowerNormRoute(mlir::Operation *op, StepLowering &step);
 mlir::LogicalResult lowerExpertsShared(mlir::Operation *op, StepLowering &step);
 
+//===- Single operations that a fusion would have taken
+mlir::LogicalResult lowerAdd(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerSwiglu(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerQuantize(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerHeadNorm(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerRope(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerCacheWrite(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerIndexScore(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerBlockTopk(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerRoute(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerExperts(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerSharedExpert(mlir::Operation *op, StepLowering &step);
+
 } // namespace m3c::kernel

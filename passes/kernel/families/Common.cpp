@@ -65,6 +65,28 @@ void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, 
   });
 }
 
+void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,
+                int64_t rotary) {
+  int64_t half = rotary / 2, chunk = 16;
+  while (half % chunk)
+    chunk /= 2;
+  for (int64_t i = 0; i < half; i += chunk) {
+    auto part = [&](Value view, Value at, int64_t dim) {
+      return kb.load(view, {at, kb.index(dim)}, {1, chunk}, 1, chunk);
+    };
+    Value a = part(head, row, i), b = part(head, row, half + i);
+    Value cos = part(table, tableRow, i), sin = part(table, tableRow, half + i);
+    Value first = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
+      return kb.subf(kb.mulf(v[0], v[2]), kb.mulf(v[1], v[3]));
+    });
+    Value second = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
+      return kb.addf(kb.mulf(v[1], v[2]), kb.mulf(v[0], v[3]));
+    });
+    kb.store(first, head, {row, kb.index(i)}, {1, chunk});
+    kb.store(second, head, {row, kb.index(half + i)}, {1, chunk});
+  }
+}
+
 Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit) {
   auto type = cast<tile::TileType>(gate.getType());
   return kb.map({gate, up}, type.getRows(), type.getCols(), [&](ValueRange args) {

@@ -28,6 +28,11 @@ void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps);
 
+/// Rotates the first dimensions of a head in place (NeoX half split): `head[row]` by the cosines
+/// and sines of `table[tableRow]`, which holds rotary/2 of each.
+void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,
+                int64_t rotary);
+
 /// Clamped SwiGLU of two tiles of the same shape (model.md §4).
 Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit);
 

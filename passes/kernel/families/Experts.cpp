@@ -211,15 +211,17 @@ void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end, Value
   }
 }
 
-/// Parameters: counts, groups, weights [rows·k], residual [rows,H], z [rows·k,I], routed weight…,
+/// Parameters: counts, groups, weights [rows·k], z [rows·k,I], (residual [rows,H],) routed weight…,
 /// out [rows,H], and with a shared expert: zs [rows,Is], its weight…. Grid: panels.
 tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe,
-                         const Schedule &routed, const Schedule &shared) {
+                         const Schedule &routed, const Schedule &shared, bool hasResidual) {
   MLIRContext *context = step.module.getContext();
   tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
                                             Float32Type::get(context), tile::Space::Global);
   SmallVector<Type> types = {countsType(context), listType(context), list,
-                             rowsType(context, moe.hidden), rowsType(context, moe.width())};
+                             rowsType(context, moe.width())};
+  if (hasResidual)
+    types.push_back(rowsType(context, moe.hidden));
   llvm::append_range(types, weightParameterTypes(context, moe.down));
   types.push_back(rowsType(context, moe.hidden));
   if (moe.sharedDown) {
@@ -227,7 +229,8 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
     llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
   }
   KernelBuilder kb(step.module, name, "experts_down", routed, types);
-  unsigned next = 5;
+  unsigned next = 4;
+  Value residual = hasResidual ? kb.parameter(next++) : Value();
   WeightView down = bindWeight(kb, moe.down, next);
   Value out = kb.parameter(next++);
   Groups groups(kb, kb.parameter(1), moe.experts);
@@ -237,14 +240,16 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
   Value col = kb.mul(panel, panelOutputs);
 
   kb.forLoop(zero, rows, 1, [&](Value row) {
-    kb.store(kb.load(kb.parameter(3), {row, col}, {1, cols}, 1, cols), out, {row, col}, {1, cols});
+    Value start =
+        residual ? kb.load(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
+    kb.store(start, out, {row, col}, {1, cols});
   });
   kb.forLoop(zero, groups.active(), 1, [&](Value item) {
     Value expert = groups.expert(item), end = groups.end(item);
     Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
     Value first = kb.add(kb.mul(expert, moe.down.panels), panel);
     eachRowBlock(kb, groups.begin(item), end, routed, [&](Value begin, Value blockEnd) {
-      Product product{down, kb.parameter(4), begin, blockEnd, first, {}, routed};
+      Product product{down, kb.parameter(3), begin, blockEnd, first, {}, routed};
       emitProduct(kb, product, [&](Value acc, Value entry) {
         emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), out, col, groups, moe);
       });
@@ -280,24 +285,13 @@ Schedule moeSchedule(StepLowering &step, StringRef family, const PackedWeight &w
   return fitSchedule(step.schedule(family, problem), weight, unit, step.rows);
 }
 
-} // namespace
+/// Buffers of the operands; `residual` is null where the sum starts from zero.
+struct MoeOperands {
+  Value x, ids, weights, residual;
+};
 
-/// m3.fused "experts_shared"(n, ids, weights, h): h + routed + shared.
-LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
-  auto fused = cast<m3::FusedOp>(op);
-  Block &body = fused.getBody().front();
-  auto experts = *body.getOps<m3::ExpertsOp>().begin();
-  m3::SharedExpertOp shared;
-  for (auto candidate : body.getOps<m3::SharedExpertOp>())
-    shared = candidate;
-  Value residual; // the operand of an addition that is neither product
-  for (auto add : body.getOps<arith::AddFOp>())
-    for (Value operand : add->getOperands())
-      if (isa<BlockArgument>(operand))
-        residual = outerValue(fused, operand);
-  if (!residual)
-    return op->emitError("the group adds no residual to the experts");
-
+LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedExpertOp shared,
+                          const MoeOperands &operands, Value result) {
   int64_t layer = layerOf(experts.getGate());
   auto weightName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
   auto up = step.pack(weightName("experts.gate_up"),
@@ -315,7 +309,8 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
                experts.getAlpha().convertToDouble(),
                experts.getLimit().convertToDouble()};
   if (moe.hidden % panelOutputs)
-    return op->emitError("the hidden size ") << moe.hidden << " is no multiple of " << panelOutputs;
+    return experts.emitError("the hidden size ")
+           << moe.hidden << " is no multiple of " << panelOutputs;
   if (shared) {
     auto sharedUp =
         step.pack(weightName("shared.gate_up"),
@@ -328,9 +323,7 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
   }
 
   Value counts = step.batch(planir::BatchArray::Counts);
-  Value x = step.bufferOf(outerValue(fused, experts.getX()));
-  Value ids = step.bufferOf(outerValue(fused, experts.getIds()));
-  Value weights = step.bufferOf(outerValue(fused, experts.getWeights()));
+  auto [x, ids, weights, residual] = operands;
   auto read = [](Value value) { return LaunchArgument{value, planir::Access::Read}; };
   auto write = [](Value value) { return LaunchArgument{value, planir::Access::Write}; };
   auto launchName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
@@ -391,19 +384,58 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
     routedDown.at("panels") = sharedDown.at("panels") = panels;
     sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDown);
   }
-  std::string downName = formatv("experts_down_{0}{1}_top{2}{3}", spell(moe.down),
-                                 spell(routedDown), moe.topK, sharedSpell);
-  arguments = {read(counts), read(groups), read(weights), read(step.bufferOf(residual)), read(z)};
+  std::string downName =
+      formatv("experts_down_{0}{1}_top{2}{3}{4}", spell(moe.down), spell(routedDown), moe.topK,
+              residual ? "_residual" : "", sharedSpell);
+  arguments = {read(counts), read(groups), read(weights), read(z)};
+  if (residual)
+    arguments.push_back(read(residual));
   addWeightArguments(step, moe.down, arguments);
-  arguments.push_back(write(step.makeBuffer(fused.getOutputs()[0], "hidden")));
+  arguments.push_back(write(step.makeBuffer(result, "hidden")));
   if (moe.sharedDown) {
     arguments.push_back(read(zs));
     addWeightArguments(step, *moe.sharedDown, arguments);
   }
   step.launch(
-      step.kernel(downName, [&] { return buildDown(step, downName, moe, routedDown, sharedDown); }),
+      step.kernel(
+          downName,
+          [&] { return buildDown(step, downName, moe, routedDown, sharedDown, bool(residual)); }),
       arguments, {{moe.down.panels / routedDown.at("panels"), 0}}, launchName("experts_down"));
   return success();
+}
+
+} // namespace
+
+/// m3.fused "experts_shared"(n, ids, weights, h): h + routed + shared.
+LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
+  auto fused = cast<m3::FusedOp>(op);
+  Block &body = fused.getBody().front();
+  auto experts = *body.getOps<m3::ExpertsOp>().begin();
+  m3::SharedExpertOp shared;
+  for (auto candidate : body.getOps<m3::SharedExpertOp>())
+    shared = candidate;
+  Value residual; // the operand of an addition that is neither product
+  for (auto add : body.getOps<arith::AddFOp>())
+    for (Value operand : add->getOperands())
+      if (isa<BlockArgument>(operand))
+        residual = outerValue(fused, operand);
+  if (!residual)
+    return op->emitError("the group adds no residual to the experts");
+  auto outer = [&](Value inner) { return step.bufferOf(outerValue(fused, inner)); };
+  return emitExperts(step, experts, shared,
+                     {outer(experts.getX()), outer(experts.getIds()), outer(experts.getWeights()),
+                      step.bufferOf(residual)},
+                     fused.getOutputs()[0]);
+}
+
+LogicalResult lowerExperts(Operation *op, StepLowering &step) {
+  auto experts = cast<m3::ExpertsOp>(op);
+  return emitExperts(step, experts, {},
+                     {step.bufferOf(experts.getX()),
+                      step.bufferOf(experts.getIds()),
+                      step.bufferOf(experts.getWeights()),
+                      {}},
+                     experts.getResult());
 }
 
 } // namespace m3c::kernel

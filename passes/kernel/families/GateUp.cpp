@@ -2,6 +2,7 @@
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
 #include "passes/kernel/families/Common.h"
+#include "passes/kernel/families/Project.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -45,31 +46,50 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
   return kb.finish();
 }
 
+LogicalResult emitGateUp(StepLowering &step, Value x, StringRef gate, StringRef up, double alpha,
+                         double limit, StringRef name, Value z) {
+  FailureOr<PackedWeight> weight =
+      step.pack(name, {step.weightOp(gate), step.weightOp(up)}, /*interleave=*/true);
+  if (failed(weight))
+    return failure();
+  Schedule schedule = fitSchedule(
+      step.schedule("gate_up", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 2, step.rows);
+  std::string kernelName = formatv("gate_up_{0}{1}", spell(*weight), spell(schedule));
+  tile::KernelOp kernel = step.kernel(
+      kernelName, [&] { return buildGateUp(step, kernelName, *weight, schedule, alpha, limit); });
+  SmallVector<LaunchArgument> arguments = {
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read}, {x, planir::Access::Read}};
+  addWeightArguments(step, *weight, arguments);
+  arguments.push_back({z, planir::Access::Write});
+  step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), name);
+  return success();
+}
+
 /// m3.fused "gate_up"(x): swiglu of two projections of x.
 LogicalResult lowerGateUp(Operation *op, StepLowering &step) {
   auto fused = cast<m3::FusedOp>(op);
   auto act = *fused.getBody().front().getOps<m3::SwigluOp>().begin();
   auto gate = act.getGate().getDefiningOp<m3::ProjectOp>();
   auto up = act.getUp().getDefiningOp<m3::ProjectOp>();
-  int64_t layer = layerOf(gate.getWeight());
-  std::string name = formatv("layers.{0}.gate_up", layer);
-  FailureOr<PackedWeight> weight = step.pack(
-      name, {step.weightOp(gate.getWeight()), step.weightOp(up.getWeight())}, /*interleave=*/true);
-  if (failed(weight))
+  std::string name = formatv("layers.{0}.gate_up", layerOf(gate.getWeight()));
+  Value x = step.bufferOf(outerValue(fused, gate.getX()));
+  Value z = step.makeBuffer(fused.getOutputs()[0], name);
+  return emitGateUp(step, x, gate.getWeight(), up.getWeight(), act.getAlpha().convertToDouble(),
+                    act.getLimit().convertToDouble(), name, z);
+}
+
+/// gate_up, then the down projection.
+LogicalResult lowerSharedExpert(Operation *op, StepLowering &step) {
+  auto shared = cast<m3::SharedExpertOp>(op);
+  std::string name = formatv("layers.{0}.shared.gate_up", layerOf(shared.getGate()));
+  int64_t width = step.weightOp(shared.getGate()).weightType().rows();
+  Value z = step.scratch("shared_act", width * 4, 0, paddingRows * width * 4);
+  if (failed(emitGateUp(step, step.bufferOf(shared.getX()), shared.getGate(), shared.getUp(),
+                        shared.getAlpha().convertToDouble(), shared.getLimit().convertToDouble(),
+                        name, z)))
     return failure();
-  Schedule schedule = fitSchedule(
-      step.schedule("gate_up", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 2, step.rows);
-  double alpha = act.getAlpha().convertToDouble(), limit = act.getLimit().convertToDouble();
-  std::string kernelName = formatv("gate_up_{0}{1}", spell(*weight), spell(schedule));
-  tile::KernelOp kernel = step.kernel(
-      kernelName, [&] { return buildGateUp(step, kernelName, *weight, schedule, alpha, limit); });
-  SmallVector<LaunchArgument> arguments = {
-      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {step.bufferOf(outerValue(fused, gate.getX())), planir::Access::Read}};
-  addWeightArguments(step, *weight, arguments);
-  arguments.push_back({step.makeBuffer(fused.getOutputs()[0], name), planir::Access::Write});
-  step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), name);
-  return success();
+  return emitProject(step, z, shared.getDownAttr(), {},
+                     step.makeBuffer(shared.getResult(), shared.getDown()), false);
 }
 
 } // namespace m3c::kernel

@@ -2,6 +2,7 @@
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
 #include "passes/kernel/families/CachePages.h"
+#include "passes/kernel/families/Common.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -306,30 +307,20 @@ private:
 
 } // namespace
 
-/// m3.fused "index_topk"(index queries, cache, batch) -> selection.
-LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
-  auto fused = cast<m3::FusedOp>(op);
-  Block &body = fused.getBody().front();
-  auto score = *body.getOps<m3::IndexScoreOp>().begin();
-  auto topk = *body.getOps<m3::BlockTopkOp>().begin();
-  auto outer = [&](Value inner) {
-    return fused.getInputs()[cast<BlockArgument>(inner).getArgNumber()];
-  };
-  CachePages cache(step, score.getCache().getType());
-  IndexShape shape = {cache.type.getKvHeads(), cache.type.getIndexDim(), int64_t(topk.getK()),
-                      int64_t(topk.getInit()), int64_t(topk.getLocal())};
-  int64_t layer = score.getLayer();
-  MLIRContext *context = op->getContext();
-  Type f32 = Float32Type::get(context), i32 = IntegerType::get(context, 32);
+/// Launches the scores of `op` for the queries in `query`; gives their buffer.
+static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, Value query) {
+  CachePages cache(step, op.getCache().getType());
+  IndexShape shape = {cache.type.getKvHeads(), cache.type.getIndexDim(), 0, 0, 0};
+  MLIRContext *context = step.module.getContext();
+  Type f32 = Float32Type::get(context);
   constexpr int64_t any = ShapedType::kDynamic;
   auto view = [&](ArrayRef<int64_t> sizes, Type element) {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
-
   Schedule schedule = step.schedule("index_score", {{"heads", shape.heads}, {"dims", shape.dims}});
   std::string name = formatv("index_score_{0}_{1}x{2}{3}", cache.spell(), shape.heads, shape.dims,
                              spell(schedule));
-  tile::KernelOp scoreKernel = step.kernel(name, [&] {
+  tile::KernelOp kernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);
     types.append({view({any, shape.heads, shape.dims}, f32),
                   view({any}, IntegerType::get(context, 8)), view({any}, f32)});
@@ -340,27 +331,65 @@ LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
   // Whole vectors are read at the end of the last row.
   Value scores = step.scratch("block_scores", 0, step.rows * shape.heads * 4, 64);
   SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-  arguments.append({{step.bufferOf(outer(score.getQuery())), planir::Access::Read},
-                    {step.pool(cache.indexOffsets[layer]), planir::Access::Read},
+  arguments.append({{query, planir::Access::Read},
+                    {step.pool(cache.indexOffsets[op.getLayer()]), planir::Access::Read},
                     {scores, planir::Access::Write}});
   int64_t tiles = llvm::divideCeil(step.rows, schedule.at("rows"));
-  step.launch(scoreKernel, arguments, {{tiles, 0}, {0, schedule.at("blocks_per_item")}},
-              formatv("layers.{0}.index_score", layer).str());
+  step.launch(kernel, arguments, {{tiles, 0}, {0, schedule.at("blocks_per_item")}},
+              formatv("layers.{0}.index_score", op.getLayer()).str());
+  return scores;
+}
 
-  name = formatv("block_topk_{0}x{1}_{2}_{3}", shape.heads, shape.k, shape.init, shape.local);
-  tile::KernelOp selectKernel = step.kernel(name, [&] {
+/// Launches the choice of blocks by `scores` into a new buffer for `result`.
+static void emitBlockTopk(StepLowering &step, m3::BlockTopkOp op, int64_t layer, Value scores,
+                          Value result) {
+  MLIRContext *context = step.module.getContext();
+  int64_t heads = cast<RankedTensorType>(result.getType()).getDimSize(1);
+  IndexShape shape = {heads, 0, int64_t(op.getK()), int64_t(op.getInit()), int64_t(op.getLocal())};
+  std::string name =
+      formatv("block_topk_{0}x{1}_{2}_{3}", shape.heads, shape.k, shape.init, shape.local);
+  tile::KernelOp kernel = step.kernel(name, [&] {
+    constexpr int64_t any = ShapedType::kDynamic;
     SmallVector<Type> types = BatchRows::parameterTypes(context);
-    types.append({view({any}, f32), view({any, shape.heads, shape.k}, i32)});
+    types.append(
+        {tile::ViewType::get(context, {any}, Float32Type::get(context), tile::Space::Global),
+         tile::ViewType::get(context, {any, shape.heads, shape.k}, IntegerType::get(context, 32),
+                             tile::Space::Global)});
     KernelBuilder kb(step.module, name, "block_topk", {}, types);
     SelectKernel(kb, shape).emit();
     return kb.finish();
   });
-  Value selection = step.makeBuffer(fused.getOutputs()[0], "selected_blocks");
-  arguments = BatchRows::arguments(step);
+  Value selection = step.makeBuffer(result, "selected_blocks");
+  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
   arguments.append({{scores, planir::Access::Read}, {selection, planir::Access::Write}});
-  step.launch(selectKernel, arguments, {{step.rows, 0}, {shape.heads, 0}},
+  step.launch(kernel, arguments, {{step.rows, 0}, {shape.heads, 0}},
               formatv("layers.{0}.block_topk", layer).str());
   step.tap(planir::TapKind::Blocks, layer, shape.heads * shape.k * 4, selection);
+}
+
+/// m3.fused "index_topk"(index queries, cache, batch) -> selection.
+LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
+  auto fused = cast<m3::FusedOp>(op);
+  Block &body = fused.getBody().front();
+  auto score = *body.getOps<m3::IndexScoreOp>().begin();
+  auto topk = *body.getOps<m3::BlockTopkOp>().begin();
+  Value scores = emitIndexScore(step, score, step.bufferOf(outerValue(fused, score.getQuery())));
+  emitBlockTopk(step, topk, score.getLayer(), scores, fused.getOutputs()[0]);
+  return success();
+}
+
+LogicalResult lowerIndexScore(Operation *op, StepLowering &step) {
+  auto score = cast<m3::IndexScoreOp>(op);
+  step.bind(score.getScores(), emitIndexScore(step, score, step.bufferOf(score.getQuery())));
+  return success();
+}
+
+LogicalResult lowerBlockTopk(Operation *op, StepLowering &step) {
+  auto topk = cast<m3::BlockTopkOp>(op);
+  auto score = topk.getScores().getDefiningOp<m3::IndexScoreOp>();
+  if (!score)
+    return op->emitError("its scores are not those of m3.index_score");
+  emitBlockTopk(step, topk, score.getLayer(), step.bufferOf(topk.getScores()), topk.getBlocks());
   return success();
 }
 

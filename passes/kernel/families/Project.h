@@ -12,4 +12,10 @@ mlir::LogicalResult emitProject(StepLowering &step, Value x, mlir::FlatSymbolRef
 /// Gemma norm of the rows of `x` (an m3 tensor) into a new buffer for `result`.
 void emitNorm(StepLowering &step, Value x, llvm::StringRef weight, double eps, Value result);
 
+/// z = swiglu(x Wgᵀ, x Wuᵀ) into the buffer `z`; `name` is that of the packed pair and of the
+/// launch.
+mlir::LogicalResult emitGateUp(StepLowering &step, Value x, llvm::StringRef gate,
+                               llvm::StringRef up, double alpha, double limit, llvm::StringRef name,
+                               Value z);
+
 } // namespace m3c::kernel

@@ -64,27 +64,7 @@ public:
     emitNormRow(kb, head, local, weight, head, local, shape.headDim, shape.eps);
   }
 
-  /// NeoX half split with the row's cosines and sines.
-  void rotate(Value table) {
-    int64_t half = shape.rotary / 2, chunk = 16;
-    while (half % chunk)
-      chunk /= 2;
-    for (int64_t i = 0; i < half; i += chunk) {
-      auto part = [&](Value view, Value r, int64_t at) {
-        return kb.load(view, {r, kb.index(at)}, {1, chunk}, 1, chunk);
-      };
-      Value a = part(head, local, i), b = part(head, local, half + i);
-      Value cos = part(table, row, i), sin = part(table, row, half + i);
-      Value first = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
-        return kb.subf(kb.mulf(v[0], v[2]), kb.mulf(v[1], v[3]));
-      });
-      Value second = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
-        return kb.addf(kb.mulf(v[1], v[2]), kb.mulf(v[0], v[3]));
-      });
-      kb.store(first, head, {local, kb.index(i)}, {1, chunk});
-      kb.store(second, head, {local, kb.index(half + i)}, {1, chunk});
-    }
-  }
+  void rotate(Value table) { emitRotate(kb, head, local, table, row, shape.rotary); }
 
   /// Writes the head to columns of a query buffer, on the E4M3 grid if asked for.
   void storeQuery(Value query, Value headIndex, bool onGrid) {

@@ -98,6 +98,39 @@ static tile::KernelOp buildRoute(StepLowering &step, StringRef name, const Route
   return kb.finish();
 }
 
+/// Router logits of `x` and the choice by them, into new buffers for `ids` and `weights`.
+static LogicalResult emitRoute(StepLowering &step, m3::RouteOp route, Value x, Value ids,
+                               Value weights) {
+  m3::WeightOp router = step.weightOp(route.getRouter());
+  RouteShape shape{router.weightType().rows(), int64_t(route.getTopK()),
+                   route.getScale().convertToDouble(), route.getBias().has_value()};
+  Value logits =
+      step.scratch("router_logits", shape.experts * 4, 0, paddingRows * shape.experts * 4);
+  if (failed(emitProject(step, x, route.getRouterAttr(), {}, logits, false)))
+    return failure();
+  std::string name = formatv("route_{0}_top{1}_{2}{3}", shape.experts, shape.topK,
+                             int64_t(shape.scale * 1000), shape.bias ? "_bias" : "");
+  tile::KernelOp kernel = step.kernel(name, [&] { return buildRoute(step, name, shape); });
+  SmallVector<LaunchArgument> arguments = {
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
+      {logits, planir::Access::Read}};
+  if (shape.bias)
+    arguments.push_back(
+        {step.weight(step.vector(step.weightOp(*route.getBias()))), planir::Access::Read});
+  Value chosen = step.makeBuffer(ids, "expert_ids");
+  arguments.push_back({chosen, planir::Access::Write});
+  arguments.push_back({step.makeBuffer(weights, "expert_weights"), planir::Access::Write});
+  int64_t layer = layerOf(route.getRouter());
+  step.launch(kernel, arguments, {{step.rows, 0}}, formatv("layers.{0}.route", layer).str());
+  step.tap(planir::TapKind::Experts, layer, shape.topK * 4, chosen);
+  return success();
+}
+
+LogicalResult lowerRoute(Operation *op, StepLowering &step) {
+  auto route = cast<m3::RouteOp>(op);
+  return emitRoute(step, route, step.bufferOf(route.getX()), route.getIds(), route.getWeights());
+}
+
 /// m3.fused "norm_route"(h): the normed rows, and for them the chosen ids and weights.
 LogicalResult lowerNormRoute(Operation *op, StepLowering &step) {
   auto fused = cast<m3::FusedOp>(op);
@@ -116,32 +149,8 @@ LogicalResult lowerNormRoute(Operation *op, StepLowering &step) {
     return op->emitError("the normed rows are no result of the group, the experts need them");
   emitNorm(step, outerValue(fused, norm.getX()), norm.getWeight(), norm.getEps().convertToDouble(),
            normed);
-
-  m3::WeightOp router = step.weightOp(route.getRouter());
-  RouteShape shape{router.weightType().rows(), int64_t(route.getTopK()),
-                   route.getScale().convertToDouble(), route.getBias().has_value()};
-  Value logits =
-      step.scratch("router_logits", shape.experts * 4, 0, paddingRows * shape.experts * 4);
-  if (failed(emitProject(step, step.bufferOf(normed), route.getRouterAttr(), {}, logits, false)))
-    return failure();
-
-  std::string name = formatv("route_{0}_top{1}_{2}{3}", shape.experts, shape.topK,
-                             int64_t(shape.scale * 1000), shape.bias ? "_bias" : "");
-  tile::KernelOp kernel = step.kernel(name, [&] { return buildRoute(step, name, shape); });
-  SmallVector<LaunchArgument> arguments = {
-      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {logits, planir::Access::Read}};
-  if (shape.bias)
-    arguments.push_back(
-        {step.weight(step.vector(step.weightOp(*route.getBias()))), planir::Access::Read});
-  Value ids = step.makeBuffer(outputOf(route.getIds()), "expert_ids");
-  arguments.push_back({ids, planir::Access::Write});
-  arguments.push_back(
-      {step.makeBuffer(outputOf(route.getWeights()), "expert_weights"), planir::Access::Write});
-  int64_t layer = layerOf(route.getRouter());
-  step.launch(kernel, arguments, {{step.rows, 0}}, formatv("layers.{0}.route", layer).str());
-  step.tap(planir::TapKind::Experts, layer, shape.topK * 4, ids);
-  return success();
+  return emitRoute(step, route, step.bufferOf(normed), outputOf(route.getIds()),
+                   outputOf(route.getWeights()));
 }
 
 } // namespace m3c::kernel
