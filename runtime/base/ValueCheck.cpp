@@ -13,6 +13,10 @@
 namespace m3c {
 namespace {
 
+/// Kernels hold a block scale times 2^120 in FP32, so they take scales below 2^8. A weight of a
+/// trained model is far smaller; a larger scale is a damaged file.
+constexpr uint8_t firstRefusedExponent = 127 + 8;
+
 template <typename T> T load(const std::byte *bytes, size_t index) {
   T value;
   std::memcpy(&value, bytes + index * sizeof(T), sizeof(T));
@@ -64,8 +68,11 @@ std::string valueText(Dtype dtype, const std::byte *value) {
   case Dtype::F8E4M3:
     return fmt::format("{} (0x{:02x})", formats::e4m3ToFloat(load<uint8_t>(value, 0)),
                        load<uint8_t>(value, 0));
-  default:
-    return fmt::format("NaN ({}, 0x{:02x})", load<uint8_t>(value, 0), load<uint8_t>(value, 0));
+  default: {
+    uint8_t code = load<uint8_t>(value, 0);
+    std::string number = code == 0xff ? "NaN" : fmt::format("2^{}", int(code) - 127);
+    return fmt::format("{} ({}, 0x{:02x})", number, code, code);
+  }
   }
 }
 
@@ -74,7 +81,7 @@ std::string_view ruleText(ValueRule rule) {
   case ValueRule::BlockScale:
     return "a block scale must be a positive, finite E4M3 number";
   case ValueRule::Exponent:
-    return "a block scale must not be 255, the NaN of E8M0";
+    return "a block scale must not be 255, the NaN of E8M0, and must be below 2^8 (code 135)";
   case ValueRule::TensorScale:
     return "a per-tensor scale must be a positive, finite number";
   default:
@@ -130,7 +137,7 @@ std::optional<uint64_t> findBadValue(ValueRule rule, Dtype dtype,
   case ValueRule::BlockScale: // 1..0x7e are the positive numbers
     return scan<uint8_t>(bytes, [](uint8_t code) { return uint8_t(code - 1) >= 0x7e; });
   case ValueRule::Exponent:
-    return scan<uint8_t>(bytes, [](uint8_t code) { return code == 0xff; });
+    return scan<uint8_t>(bytes, [](uint8_t code) { return code >= firstRefusedExponent; });
   case ValueRule::TensorScale: // bits of positive finite numbers are 1..0x7f7fffff
     return scan<uint32_t>(bytes, [](uint32_t bits) { return bits - 1 >= 0x7f7fffff; });
   }

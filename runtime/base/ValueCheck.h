@@ -15,7 +15,7 @@ enum class ValueRule {
   Finite,     ///< BF16, F16, F32, E4M3: no NaN, no infinity
   BlockScale, ///< E4M3: positive and not NaN. Quantisers clamp a block scale to at least 2^-9 and
               ///< give blocks of zeros a positive one, so 0 would silently erase a block
-  Exponent,   ///< E8M0: not 255, the NaN
+  Exponent,   ///< E8M0: below 2^8 (code 135); 255 is the NaN
   TensorScale ///< F32: positive and finite
 };
 
