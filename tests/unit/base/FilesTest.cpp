@@ -71,8 +71,8 @@ TEST(FileWriter, SaysWhyItCannotWrite) {
               {"cannot write", "make the folder"});
   fs::create_directory(folder.path("taken"));
   folder.write("taken/file", "x");
-  FileWriter writer(folder.path("taken"));
-  expectError([&] { writer.publish(); }, {"cannot write", "taken"});
+  expectError([&] { FileWriter(folder.path("taken")); },
+              {"cannot write", "taken", "it is a folder"});
 }
 
 TEST(Hash, AgreesWithTheLibrarysOwnVectors) {
