@@ -75,7 +75,7 @@ def M3_RopeTableOp : M3_Op<"rope_table", [Pure]> {
   let summary = "cosines and sines of each row's position";
   let description = [{
     Row r holds cos(p·f_i) for i in 0..rotary/2, then sin(p·f_i), where p is the row's position and
-    f_i = theta^(-2i/rotary). The frequency and the angle are F32 values (one rounding each).
+    f_i = 1 / theta^(2i/rotary). The power, its reciprocal and the angle p·f_i are F32 values.
 
     M3-C07: rotary is even and positive, and is the width of the result; theta is positive.
 
