@@ -38,10 +38,23 @@ void addWeightArguments(StepLowering &step, const PackedWeight &weight,
       arguments.push_back({step.weight(symbol), planir::Access::Read});
 }
 
+/// Brings the words (and scales) that hold element k of `panels` panels near. Each panel is a
+/// stream of its own, and hardware follows a stream only to the end of a page.
+static void bringNear(KernelBuilder &kb, const WeightView &weight, Value panel, int64_t panels,
+                      Value k, bool scales) {
+  Value zero = kb.index(0);
+  Value view = scales ? weight.scales : weight.words;
+  int64_t step = scales ? weight.shape.group() : weight.shape.perWord();
+  for (int64_t p = 0; p < panels; ++p)
+    tile::CopyOp::create(kb.builder(), view, {kb.add(panel, p), kb.div(k, step), zero},
+                         scales ? panelOutputs : panelOutputs * 4);
+}
+
 /// Calls `body` with every k of [kBegin, kBegin + count) in order and the dequantised weights of
-/// `panels` panels at that k; values are carried through the loops.
+/// `panels` panels at that k; values are carried through the loops. `ahead` elements of K later are
+/// brought near meanwhile.
 static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel, int64_t panels,
-                       Value kBegin, int64_t count, ValueRange init,
+                       int64_t ahead, Value kBegin, int64_t count, ValueRange init,
                        function_ref<Values(Value k, Value weights, ValueRange carried)> body) {
   const PackedWeight &shape = weight.shape;
   int64_t perWord = shape.perWord(), cols = panels * panelOutputs;
@@ -49,6 +62,8 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   auto wordLoop = [&](Value firstK, int64_t words, Value scale, ValueRange carriedIn) {
     return kb.forLoop(zero, kb.index(words), 1, carriedIn, [&](Value word, ValueRange carried) {
       Value k = kb.add(firstK, kb.mul(word, perWord));
+      if (ahead)
+        bringNear(kb, weight, panel, panels, kb.add(k, ahead), false);
       Value codes = kb.load(weight.words, {panel, kb.div(k, perWord), zero},
                             {panels, 1, panelOutputs}, 1, cols);
       return kb.forLoop(
@@ -67,6 +82,8 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   tile::Format scaleFormat = group == 32 ? tile::Format::E8M0 : tile::Format::E4M3;
   return kb.forLoop(zero, kb.index(count / group), 1, init, [&](Value g, ValueRange carried) {
     Value k = kb.add(kBegin, kb.mul(g, group));
+    if (ahead)
+      bringNear(kb, weight, panel, panels, kb.add(k, ahead), true);
     Value bytes =
         kb.load(weight.scales, {panel, kb.div(k, group), zero}, {panels, 1, panelOutputs}, 1, cols);
     Value scale =
@@ -75,16 +92,36 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   });
 }
 
+/// Elements of K that a streaming product brings near before it needs them.
+static int64_t elementsAhead(const Product &product) {
+  return product.schedule.at("ahead") * product.weight.shape.perWord();
+}
+
+/// Starts to bring the first words of a product near.
+static void bringStartNear(KernelBuilder &kb, const Product &product) {
+  const PackedWeight &shape = product.weight.shape;
+  int64_t panels = product.schedule.at("panels");
+  Value end = kb.index(std::min(elementsAhead(product), shape.k));
+  auto each = [&](int64_t step, bool scales) {
+    kb.forLoop(kb.index(0), end, step,
+               [&](Value k) { bringNear(kb, product.weight, product.panel, panels, k, scales); });
+  };
+  each(shape.perWord(), false);
+  if (shape.group())
+    each(4 * shape.group(), true); // scales of four groups share 64 bytes
+}
+
 /// Codes go through registers once; rows of the register tile share each dequantised vector.
 static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
   int64_t cols = panels * panelOutputs;
+  bringStartNear(kb, product);
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
     Value from = product.rowOfX ? product.rowOfX(row) : row;
     Value acc = kb.fill(0.0, rows, cols);
     Values result =
-        forEachK(kb, product.weight, product.panel, panels, kb.index(0), product.weight.shape.k,
-                 acc, [&](Value k, Value weights, ValueRange carried) {
+        forEachK(kb, product.weight, product.panel, panels, elementsAhead(product), kb.index(0),
+                 product.weight.shape.k, acc, [&](Value k, Value weights, ValueRange carried) {
                    Value x = kb.load(product.x, {from, k}, {rows, 1}, rows, 1);
                    return Values{kb.mma(x, weights, carried[0])};
                  });
@@ -114,7 +151,7 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
     kb.pipeline(zero, kb.index(k), chunk, [&](Value kBegin) {
       kb.role("dequantise", [&] {
         Value stage = kb.acquire(ring);
-        forEachK(kb, product.weight, product.panel, panels, kBegin, chunk, {},
+        forEachK(kb, product.weight, product.panel, panels, 0, kBegin, chunk, {},
                  [&](Value at, Value weights, ValueRange) {
                    kb.store(weights, stage, {kb.sub(at, kBegin), zero}, {1, cols});
                    return Values{};

@@ -36,7 +36,8 @@ struct Product {
   Value panel;            ///< first panel
   /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
   std::function<Value(Value row)> rowOfX = {};
-  Schedule schedule; ///< rows, panels, ring, and with a ring: stages, row_block, k_chunk
+  /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a panel)
+  Schedule schedule;
 };
 
 /// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .

@@ -6,22 +6,25 @@
 namespace m3c {
 namespace {
 
-/// Products with a weight. Few rows stream the codes through registers once; many rows dequantise a
-/// chunk of a panel into a ring that stays in the first-level cache and multiply it with a tile of
-/// rows. Register tiles: `rows` × 16·`panels` accumulators, one operand vector per panel vector and
-/// one broadcast must fit the registers (16 of 8 lanes: 6 × 2 + 2 + 1; 32 of 16 lanes: 12 × 2 + 2 +
-/// 1).
+/// Products with a weight. Few rows stream the codes through registers once, with prefetches 16
+/// cache lines ahead in each panel. Many rows dequantise a chunk of the panels into a ring that
+/// stays in the first-level cache (32 KiB wide, 16 KiB narrow) and multiply it with a tile of rows.
+/// Register tiles: `rows` × 16·`panels` accumulators, one operand vector per panel vector and one
+/// broadcast must fit the registers (16 of 8 lanes: 6 × 2 + 2 + 1; 32 of 16 lanes: 6 × 4 + 4 + 1).
+/// Six rows leave few idle ones at the end of an expert's rows.
 Schedule product(const Schedule &problem, const Chip &chip) {
   bool wide = chip.lanes == 16;
   int64_t rows = problem.at("rows");
   if (rows <= 8) { // eight accumulator vectors in flight hide the latency of a fused multiply-add
     int64_t tileRows = std::min<int64_t>(rows, wide ? 8 : 4);
     return {{"ring", 0},
+            {"ahead", 16},
             {"rows", tileRows},
             {"panels", std::max<int64_t>(1, (wide ? 8 : 4) / tileRows)}};
   }
-  return {{"ring", 1},        {"stages", 1},   {"rows", wide ? 12 : 6}, {"panels", wide ? 2 : 1},
-          {"row_block", 192}, {"k_chunk", 256}};
+  return {{"ring", 1},        {"stages", 1},
+          {"rows", 6},        {"panels", wide ? 4 : 1},
+          {"row_block", 192}, {"k_chunk", wide ? 128 : 256}};
 }
 
 /// Rows that share a dequantised page: one while rows are few, so that work is spread; else as many
