@@ -1,5 +1,7 @@
 #include "tools/m3-bench/Workload.h"
 
+#include "tools/common/ReadWeights.h"
+
 #include "runtime/base/Error.h"
 #include "runtime/base/Progress.h"
 #include "runtime/plan/List.h"
@@ -15,19 +17,6 @@ namespace m3c::bench {
 namespace {
 
 constexpr uint64_t firstPrompt = 8; // tokens of the start measurement
-
-void readWeights(Engine &engine, const PlanOptions &options) {
-  std::unique_ptr<WeightSource> source = openWeights(options.weights, engine.tables());
-  Progress progress(*parseProgressMode(options.progress));
-  bool begun = false;
-  engine.bindWeights(*source, [&](uint64_t done, uint64_t total, std::string_view tensor) {
-    if (!std::exchange(begun, true))
-      progress.stage("reading weights", total);
-    progress.update(done, tensor);
-  });
-  if (begun)
-    progress.finish();
-}
 
 } // namespace
 
@@ -50,7 +39,7 @@ void Workload::open(const PlanOptions &options, uint64_t tokens) {
   session.chunk = options.chunk;
   Session::checkMemory(*loaded, session);
   begun = UsageClock();
-  readWeights(*loaded, options);
+  readWeights(*loaded, options.weights, options.progress);
   times.weights = begun.wallSeconds();
   begun = UsageClock();
   running = std::make_unique<Session>(*loaded, session);

@@ -1,5 +1,7 @@
 #include "tools/m3-run/Options.h"
 
+#include "tools/common/ReadWeights.h"
+
 #include "runtime/base/Error.h"
 
 namespace m3c {
@@ -29,16 +31,7 @@ bool isSynthetic(const std::string &weights) { return weights.starts_with("synth
 
 void loadWeights(Engine &engine, const RunOptions &options, const SessionOptions &session) {
   Session::checkMemory(engine, session);
-  std::unique_ptr<WeightSource> source = openWeights(options.weights, engine.tables());
-  Progress progress(*parseProgressMode(options.progress));
-  bool begun = false;
-  engine.bindWeights(*source, [&](uint64_t done, uint64_t total, std::string_view tensor) {
-    if (!std::exchange(begun, true))
-      progress.stage("reading weights", total);
-    progress.update(done, tensor);
-  });
-  if (begun)
-    progress.finish();
+  readWeights(engine, options.weights, options.progress);
 }
 
 } // namespace m3c

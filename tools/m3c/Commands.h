@@ -1,22 +1,9 @@
 // The commands of m3c: one file and one row of the table each.
 #pragma once
 
-#include <functional>
-#include <span>
-
-#include <CLI/CLI.hpp>
+#include "tools/common/Program.h"
 
 namespace m3c {
-
-/// Adds a command's options to its parser and returns what runs it; that gives the exit code or
-/// throws Error.
-using CommandSetup = std::function<int()> (*)(CLI::App &app);
-
-struct Command {
-  const char *name;
-  const char *summary; ///< one line of --help
-  CommandSetup setUp;
-};
 
 std::span<const Command> commandTable();
 
