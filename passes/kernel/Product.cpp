@@ -136,6 +136,8 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
   int64_t rows = schedule.at("rows"), panels = schedule.at("panels"),
           chunk = schedule.at("k_chunk");
   int64_t cols = panels * panelOutputs, k = product.weight.shape.k;
+  auto narrow = schedule.find("tile_panels");
+  int64_t tileCols = narrow == schedule.end() ? cols : narrow->second * panelOutputs;
   Value zero = kb.index(0);
   kb.when(kb.less(product.rowBegin, product.rowEnd), [&] {
     int64_t sumRows = llvm::divideCeil(schedule.at("row_block"), rows) * rows;
@@ -161,14 +163,16 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
       kb.role("multiply", [&] {
         Value stage = kb.wait(ring);
         eachTile([&](Value row, Value local) {
-          Value acc = kb.load(sums, {local, zero}, {rows, cols}, rows, cols);
-          Values result =
-              kb.forLoop(zero, kb.index(chunk), 1, acc, [&](Value at, ValueRange carried) {
-                Value x = kb.load(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
-                Value weights = kb.load(stage, {at, zero}, {1, cols}, 1, cols);
-                return Values{kb.mma(x, weights, carried[0])};
-              });
-          kb.store(result[0], sums, {local, zero}, {rows, cols});
+          kb.forLoop(zero, kb.index(cols), tileCols, [&](Value col) {
+            Value acc = kb.load(sums, {local, col}, {rows, tileCols}, rows, tileCols);
+            Values result =
+                kb.forLoop(zero, kb.index(chunk), 1, acc, [&](Value at, ValueRange carried) {
+                  Value x = kb.load(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
+                  Value weights = kb.load(stage, {at, col}, {1, tileCols}, 1, tileCols);
+                  return Values{kb.mma(x, weights, carried[0])};
+                });
+            kb.store(result[0], sums, {local, col}, {rows, tileCols});
+          });
         });
         kb.release(ring);
       });
@@ -189,12 +193,17 @@ void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
                      int64_t rows) {
   int64_t &panels = schedule.at("panels"), &tileRows = schedule.at("rows");
-  int64_t accumulators = tileRows * panels;
+  int64_t accumulators = tileRows * panels, tilePanels = panels;
   panels = std::max(panels, panelUnit);
   while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
     --panels;
+  if (schedule.at("ring") && panels > tilePanels && panels % tilePanels == 0)
+    schedule["tile_panels"] = tilePanels; // the stage holds a pair, a register tile part of it
+  else
+    tilePanels = panels;
   // A wider tile has fewer rows, so that the accumulators still fit the registers.
-  tileRows = std::max<int64_t>(1, std::min({tileRows, accumulators / panels, rows, paddingRows}));
+  tileRows =
+      std::max<int64_t>(1, std::min({tileRows, accumulators / tilePanels, rows, paddingRows}));
   if (schedule.at("ring")) {
     int64_t unit = std::max(weight.group(), weight.perWord());
     int64_t &chunk = schedule.at("k_chunk");
