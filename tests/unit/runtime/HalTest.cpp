@@ -22,6 +22,9 @@ struct DriverUnderTest {
   std::function<std::vector<std::byte>()> code; ///< has the kernels of TestKernels.cpp
 };
 
+/// How GoogleTest names a parameter.
+void PrintTo(const DriverUnderTest &driver, std::ostream *out) { *out << driver.name; }
+
 std::vector<std::byte> symbolList() {
   std::string text = "add_to write_index use_shared nothing";
   std::vector<std::byte> bytes(text.size());
