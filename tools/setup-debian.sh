@@ -12,9 +12,9 @@ m3c_packages=(
   libfmt-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler
   libxxhash-dev libpcre2-dev libgtest-dev libgmock-dev libbenchmark-dev
   # build
-  cmake ninja-build ccache git ca-certificates
+  cmake ninja-build ccache git ca-certificates python3 python3-venv
 )
-m3c_test_packages=(clang-format-22 clang-tidy-22 libfuzzer-22-dev python3 python3-venv binutils)
+m3c_test_packages=(clang-format-22 clang-tidy-22 libfuzzer-22-dev binutils)
 
 # m3c_install PACKAGE…: installs those that are missing, as root or with sudo.
 m3c_install() {
@@ -39,14 +39,17 @@ m3c_install() {
     "${missing[@]}" >/dev/null
 }
 
-# m3c_python: a virtual environment in .venv with the packages of tests/requirements.txt.
+# m3c_python FILE…: a virtual environment in .venv with the packages of requirements files:
+# tools/requirements.txt has the compilers that come as wheels (m3c looks for them in .venv),
+# tests/requirements.txt what the tests need.
 m3c_python() {
-  local stamp=.venv/requirements.txt
-  if [[ ! -f $stamp ]] || ! cmp -s tests/requirements.txt "$stamp"; then
-    echo "Installing Python packages for the tests into .venv:"
-    sed 's/^/  /' tests/requirements.txt
+  local stamp=.venv/requirements.txt file arguments=()
+  if [[ ! -f $stamp ]] || ! cat "$@" | cmp -s - "$stamp"; then
+    echo "Installing Python packages into .venv:"
+    cat "$@" | sed 's/^/  /'
+    for file in "$@"; do arguments+=(-r "$file"); done
     python3 -m venv .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
-    cp tests/requirements.txt "$stamp"
+    .venv/bin/pip install --quiet --disable-pip-version-check "${arguments[@]}"
+    cat "$@" >"$stamp"
   fi
 }

@@ -1,10 +1,11 @@
 #include "compiler/toolchains/Probe.h"
 
 #include "compiler/toolchains/HostCompiler.h"
+#include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace m3c::toolchains {
 
@@ -28,23 +29,17 @@ static ProbedTool probeHost() {
 }
 
 static ProbedTool probeNvrtc() {
-  ProbedTool tool{"NVRTC", false, false, "not found (no target needs it yet)"};
-  for (const char *name : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) {
-    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (!library)
-      continue;
-    int major = 0, minor = 0;
-    using VersionFn = int (*)(int *, int *);
-    if (auto version = reinterpret_cast<VersionFn>(dlsym(library, "nvrtcVersion")))
-      version(&major, &minor);
-    Dl_info info = {};
-    dladdr(dlsym(library, "nvrtcVersion"), &info);
-    tool = {"NVRTC", true, false,
-            fmt::format("{}.{} at {}", major, minor, info.dli_fname ? info.dli_fname : name)};
-    dlclose(library);
-    break;
-  }
-  return tool;
+  const NvrtcSearch &search = findNvrtc();
+  if (search.usable.empty())
+    return {"NVRTC", false, false,
+            fmt::format("not found; plans for NVIDIA GPUs need it: {}{}{}", nvrtcHint(),
+                        search.refused.empty() ? "" : "; ", fmt::join(search.refused, "; "))};
+  const Nvrtc &newest = *search.usable.front();
+  std::string detail = fmt::format("{} at {}, for {}", newest.version(), newest.path,
+                                   fmt::join(newest.architectures, " "));
+  for (size_t i = 1; i < search.usable.size(); ++i)
+    detail += fmt::format("; also {} at {}", search.usable[i]->version(), search.usable[i]->path);
+  return {"NVRTC", true, false, detail};
 }
 
 std::vector<ProbedTool> probeTools() { return {probeHost(), probeNvrtc()}; }

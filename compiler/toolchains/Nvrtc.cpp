@@ -1,0 +1,200 @@
+#include "compiler/toolchains/Nvrtc.h"
+
+#include "compiler/toolchains/CudaPaths.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/Hash.h"
+#include "runtime/base/MappedFile.h"
+
+#include <algorithm>
+#include <deque>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <mutex>
+
+namespace fs = std::filesystem;
+
+namespace m3c::toolchains {
+
+namespace {
+
+template <typename Function>
+bool bind(void *handle, const char *symbol, Function &function, std::string &missing) {
+  function = reinterpret_cast<Function>(dlsym(handle, symbol));
+  if (!function)
+    missing = symbol;
+  return function != nullptr;
+}
+
+// Fills the table; the first function that is missing, or empty.
+std::string bindAll(void *handle, NvrtcTable &table) {
+  std::string missing;
+#define M3C_BIND(name) bind(handle, #name, table.name, missing)
+  (void)(M3C_BIND(nvrtcVersion) && M3C_BIND(nvrtcGetNumSupportedArchs) &&
+         M3C_BIND(nvrtcGetSupportedArchs) && M3C_BIND(nvrtcGetErrorString) &&
+         M3C_BIND(nvrtcCreateProgram) && M3C_BIND(nvrtcDestroyProgram) &&
+         M3C_BIND(nvrtcCompileProgram) && M3C_BIND(nvrtcGetProgramLogSize) &&
+         M3C_BIND(nvrtcGetProgramLog) && M3C_BIND(nvrtcGetCUBINSize) && M3C_BIND(nvrtcGetCUBIN) &&
+         M3C_BIND(nvrtcGetPTXSize) && M3C_BIND(nvrtcGetPTX));
+#undef M3C_BIND
+  return missing;
+}
+
+std::string loadedPath(void *handle, const std::string &otherwise) {
+  Dl_info info = {};
+  void *symbol = dlsym(handle, "nvrtcVersion");
+  std::error_code failed;
+  if (!symbol || !dladdr(symbol, &info) || !info.dli_fname)
+    return otherwise;
+  fs::path real = fs::canonical(info.dli_fname, failed);
+  return failed ? otherwise : real.string();
+}
+
+class Finder {
+public:
+  NvrtcSearch run() {
+    if (const char *given = std::getenv("M3C_NVRTC"); given && *given) {
+      std::error_code ignored;
+      if (fs::is_directory(given, ignored))
+        tryFolder(given);
+      else
+        tryLibrary(given);
+      if (search.usable.empty() && search.refused.empty())
+        search.refused.push_back(fmt::format("{} (M3C_NVRTC): no libnvrtc there", given));
+      return std::move(search);
+    }
+    for (const fs::path &packages : pythonPackageFolders()) {
+      tryFolder(packages / "nvidia/cu13/lib");
+      tryFolder(packages / "nvidia/cuda_nvrtc/lib");
+    }
+    for (const fs::path &toolkit : cudaToolkitFolders())
+      tryFolder(toolkit / "lib64");
+    for (const char *name : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"})
+      tryLibrary(name);
+    return std::move(search);
+  }
+
+private:
+  void tryFolder(const fs::path &folder) {
+    for (const fs::path &file : filesStarting(folder, "libnvrtc.so"))
+      tryLibrary(file.string());
+  }
+
+  void tryLibrary(const std::string &name) {
+    void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      if (name.find('/') != std::string::npos)
+        search.refused.push_back(fmt::format("{}: {}", name, dlerror()));
+      return;
+    }
+    Nvrtc library;
+    library.path = loadedPath(handle, name);
+    for (const Nvrtc *known : search.usable)
+      if (known->path == library.path) {
+        dlclose(handle);
+        return;
+      }
+    if (std::string missing = bindAll(handle, library.call); !missing.empty()) {
+      search.refused.push_back(fmt::format("{}: too old, it has no {}", library.path, missing));
+      dlclose(handle);
+      return;
+    }
+    int count = 0;
+    library.call.nvrtcVersion(&library.major, &library.minor);
+    library.call.nvrtcGetNumSupportedArchs(&count);
+    library.architectures.resize(size_t(std::max(count, 0)));
+    library.call.nvrtcGetSupportedArchs(library.architectures.data());
+    // Newest first; of equals, the first found.
+    auto place = std::ranges::find_if(search.usable, [&](const Nvrtc *known) {
+      return std::pair(known->major, known->minor) < std::pair(library.major, library.minor);
+    });
+    search.usable.insert(place, &libraries().emplace_back(std::move(library)));
+  }
+
+  static std::deque<Nvrtc> &libraries() {
+    static std::deque<Nvrtc> all; // addresses stay
+    return all;
+  }
+
+  NvrtcSearch search;
+};
+
+// "sm_90a" -> 90.
+int architectureNumber(const std::string &arch) {
+  size_t digits = arch.find_first_of("0123456789");
+  return digits == std::string::npos ? 0 : std::atoi(arch.c_str() + digits);
+}
+
+bool probe(const Nvrtc &library, const std::string &arch) {
+  if (!std::ranges::count(library.architectures, architectureNumber(arch)))
+    return false;
+  NvrtcTable::Program program = nullptr;
+  if (library.call.nvrtcCreateProgram(&program, "extern \"C\" __global__ void probe() {}",
+                                      "probe.cu", 0, nullptr, nullptr) != 0)
+    return false;
+  std::string option = "--gpu-architecture=" + arch;
+  const char *options[] = {option.c_str()};
+  bool built = library.call.nvrtcCompileProgram(program, 1, options) == 0;
+  library.call.nvrtcDestroyProgram(&program);
+  return built;
+}
+
+} // namespace
+
+std::string Nvrtc::version() const { return fmt::format("{}.{}", major, minor); }
+
+bool Nvrtc::canBuild(const std::string &arch) const {
+  static std::mutex mutex;
+  static std::map<std::pair<const Nvrtc *, std::string>, bool> known;
+  std::lock_guard lock(mutex);
+  auto [entry, isNew] = known.try_emplace({this, arch}, false);
+  if (isNew)
+    entry->second = probe(*this, arch);
+  return entry->second;
+}
+
+const NvrtcSearch &findNvrtc() {
+  static const NvrtcSearch search = Finder().run();
+  return search;
+}
+
+const Nvrtc &nvrtcFor(const std::string &arch) {
+  const NvrtcSearch &search = findNvrtc();
+  std::vector<std::string> found;
+  for (const Nvrtc *library : search.usable) {
+    if (library->canBuild(arch))
+      return *library;
+    found.push_back(fmt::format("NVRTC {} at {} builds for {}", library->version(), library->path,
+                                fmt::join(library->architectures, ", ")));
+  }
+  found.insert(found.end(), search.refused.begin(), search.refused.end());
+  throw Error(fmt::format("no compiler for {} was found", arch), "NVRTC",
+              found.empty()
+                  ? "no libnvrtc is in a Python environment, a toolkit or the library path"
+                  : fmt::format("{}", fmt::join(found, "; ")),
+              nvrtcHint());
+}
+
+std::string nvrtcHint() {
+  return "pip install 'nvidia-cuda-nvrtc==13.5.*' (in .venv or for the python3 on PATH), or set "
+         "M3C_NVRTC to a libnvrtc.so";
+}
+
+std::string nvrtcDigest(const Nvrtc &library) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  std::lock_guard lock(mutex);
+  std::string &digest = known[library.path];
+  if (!digest.empty())
+    return digest;
+  Hasher128 hasher;
+  hasher.add(MappedFile::open(library.path).bytes());
+  for (const fs::path &file :
+       filesStarting(fs::path(library.path).parent_path(), "libnvrtc-builtins"))
+    hasher.add(MappedFile::open(file.string()).bytes());
+  return digest = hasher.finish().hex();
+}
+
+} // namespace m3c::toolchains

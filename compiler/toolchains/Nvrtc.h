@@ -1,0 +1,61 @@
+// NVRTC, the vendor's run-time compiler, opened when it is first needed: several may be installed
+// (wheels, toolkits, the system's), and the newest that can build for an architecture is taken.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace m3c::toolchains {
+
+/// The functions of libnvrtc that m3c calls, by the names of its public interface.
+struct NvrtcTable {
+  using Program = struct NvrtcProgram *;
+  int (*nvrtcVersion)(int *major, int *minor);
+  int (*nvrtcGetNumSupportedArchs)(int *count);
+  int (*nvrtcGetSupportedArchs)(int *architectures);
+  const char *(*nvrtcGetErrorString)(int result);
+  int (*nvrtcCreateProgram)(Program *program, const char *source, const char *name, int headers,
+                            const char *const *texts, const char *const *includeNames);
+  int (*nvrtcDestroyProgram)(Program *program);
+  int (*nvrtcCompileProgram)(Program program, int count, const char *const *options);
+  int (*nvrtcGetProgramLogSize)(Program program, size_t *size);
+  int (*nvrtcGetProgramLog)(Program program, char *log);
+  int (*nvrtcGetCUBINSize)(Program program, size_t *size);
+  int (*nvrtcGetCUBIN)(Program program, char *code);
+  int (*nvrtcGetPTXSize)(Program program, size_t *size);
+  int (*nvrtcGetPTX)(Program program, char *text);
+};
+
+/// One library that was found and opened. Libraries stay open until the process ends.
+struct Nvrtc {
+  std::string path;
+  int major = 0, minor = 0;
+  std::vector<int> architectures; ///< 75, 80, 90, …
+  NvrtcTable call = {};
+
+  std::string version() const; ///< "13.5"
+  /// True when this library builds the smallest kernel for `arch`, e.g. "sm_90a".
+  bool canBuild(const std::string &arch) const;
+};
+
+/// What a search came across: usable libraries, newest first, and what was wrong with the others.
+struct NvrtcSearch {
+  std::vector<const Nvrtc *> usable;
+  std::vector<std::string> refused; ///< "PATH: why"
+};
+
+/// Looks, once in a process, at M3C_NVRTC (a library or its folder; then nowhere else), at the
+/// Python environments' wheels, at toolkits and at the system's library path.
+const NvrtcSearch &findNvrtc();
+
+/// The newest library that can build for `arch`. Throws Error naming the versions that were found
+/// and how to get one.
+const Nvrtc &nvrtcFor(const std::string &arch);
+
+/// How to get a library, for messages.
+std::string nvrtcHint();
+
+/// XXH3-128 of the library's file and of its built-in functions' file, as hexadecimal digits.
+std::string nvrtcDigest(const Nvrtc &library);
+
+} // namespace m3c::toolchains

@@ -1,0 +1,138 @@
+// CUDA text to machine code, and what can be read from it, on machines without a GPU. Needs the
+// NVRTC wheel that tools/setup-debian.sh installs.
+#include "compiler/toolchains/CudaCompiler.h"
+#include "compiler/toolchains/CudaResources.h"
+#include "compiler/toolchains/Nvrtc.h"
+#include "runtime/base/Error.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+using namespace m3c;
+using namespace m3c::toolchains;
+
+namespace {
+
+const HeaderMap headers = {
+    {"device/scale.h", "template <int N> __device__ float scaled(float x) { return x * N; }\n"}};
+
+const std::string source = R"(#include "device/scale.h"
+extern "C" __global__ void __launch_bounds__(96) scale(float *x, int n) {
+  __shared__ float tile[96];
+  tile[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = scaled<3>(tile[95 - threadIdx.x]) + n;
+}
+)";
+
+std::string messageOf(const std::string &text, const std::string &arch = "sm_90a") {
+  try {
+    compileCudaObject("broken", text, headers, {.arch = arch});
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+CudaResources resourcesOf(const std::string &text, const std::string &arch = "sm_90a") {
+  std::vector<CudaResources> all =
+      readCudaResources("k", compileCudaObject("k", text, headers, {.arch = arch}));
+  EXPECT_EQ(all.size(), 1u);
+  return all.at(0);
+}
+
+} // namespace
+
+TEST(CudaCompiler, EveryArchitectureOfTheDesignIsBuilt) {
+  for (const char *arch : {"sm_90a", "sm_100a", "sm_103a", "sm_107a"}) {
+    CudaResources scale = resourcesOf(source, arch);
+    EXPECT_EQ(scale.kernel, "scale") << arch;
+    EXPECT_EQ(scale.sharedBytes, 96 * sizeof(float)) << arch; // not the hardware's own 1 KiB
+    EXPECT_EQ(scale.maxThreads, 96u) << arch;
+    EXPECT_EQ(scale.barriers, 1u) << arch;
+    EXPECT_EQ(scale.stackBytes, 0u) << arch;
+    EXPECT_GT(scale.registers, 4u) << arch;
+    EXPECT_LT(scale.registers, 40u) << arch;
+    EXPECT_GT(scale.codeBytes, 0u) << arch;
+    EXPECT_NE(cudaToolchainVersion(arch).find("NVRTC 13."), std::string::npos);
+  }
+}
+
+TEST(CudaCompiler, SameInputGivesSameBytesFromAnyThread) {
+  CudaCompileOptions options{.arch = "sm_90a"};
+  std::vector<std::byte> first = compileCudaObject("scale", source, headers, options), a, b;
+  std::thread one([&] { a = compileCudaObject("scale", source, headers, options); });
+  std::thread two([&] { b = compileCudaObject("scale", source, headers, options); });
+  one.join();
+  two.join();
+  EXPECT_EQ(first, a);
+  EXPECT_EQ(first, b);
+  std::string text(reinterpret_cast<const char *>(first.data()), first.size());
+  for (const char *path : {"/usr", "/tmp", "/home", "/work"})
+    EXPECT_EQ(text.find(path), std::string::npos) << path;
+}
+
+TEST(CudaCompiler, ErrorsNameTheLine) {
+  std::string text = messageOf("#include \"device/scale.h\"\n__device__ int f() {\n"
+                               "  return undefinedName;\n}\n");
+  EXPECT_NE(text.find("where: broken.cu(3)"), std::string::npos) << text;
+  EXPECT_NE(text.find("undefinedName"), std::string::npos) << text;
+  EXPECT_NE(messageOf("#include \"absent.h\"\n").find("absent.h"), std::string::npos);
+}
+
+TEST(CudaCompiler, AnUnknownArchitectureNamesWhatWasFound) {
+  std::string text = messageOf(source, "sm_999a");
+  EXPECT_NE(text.find("no compiler for sm_999a"), std::string::npos) << text;
+  EXPECT_NE(text.find("NVRTC 13."), std::string::npos) << text;
+  EXPECT_NE(text.find("pip install"), std::string::npos) << text;
+}
+
+TEST(CudaCompiler, ContractionIsAsAsked) {
+  const std::string madd =
+      "extern \"C\" __global__ void k(float *x) { x[0] = x[0] * x[1] + x[2]; }";
+  for (auto [contraction, fused] : {std::pair(Contraction::Off, false), {Contraction::On, true}}) {
+    std::string text =
+        compileCudaAssembly("k", madd, {}, {.arch = "sm_90a", .contraction = contraction});
+    EXPECT_EQ(text.find("fma.rn.f32") != std::string::npos, fused);
+  }
+}
+
+// setmaxnreg needs a register cap at entry; without one ptxas warns and drops it.
+TEST(CudaCompiler, CodeThatIsNotBuiltAsWrittenIsRefused) {
+  const std::string text = "extern \"C\" __global__ void k(float *x) {\n"
+                           "  asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");\n"
+                           "  x[threadIdx.x] = 1;\n}\n";
+  EXPECT_NE(messageOf(text).find("setmaxnreg"), std::string::npos);
+  EXPECT_NO_THROW(compileCudaObject("k", text, {}, {.arch = "sm_90a", .strict = false}));
+}
+
+TEST(CudaResources, ASpillIsSeen) {
+  // 64 live values in at most 32 registers.
+  const std::string text = R"(
+extern "C" __global__ void __launch_bounds__(1024, 2) k(float *x, int n) {
+  float a[64];
+#pragma unroll
+  for (int i = 0; i < 64; ++i)
+    a[i] = x[i * 1024 + threadIdx.x];
+  for (int j = 0; j < n; ++j)
+#pragma unroll
+    for (int i = 0; i < 64; ++i)
+      a[i] = a[i] * a[(i + 7) % 64] + a[(i + 13) % 64];
+#pragma unroll
+  for (int i = 0; i < 64; ++i)
+    x[i * 1024 + threadIdx.x] = a[i];
+})";
+  CudaResources k = resourcesOf(text);
+  EXPECT_EQ(k.registers, 32u);
+  EXPECT_GT(k.stackBytes, 0u);
+}
+
+TEST(CudaResources, RefusesOtherBytes) {
+  std::vector<std::byte> bytes(100, std::byte{7});
+  EXPECT_THROW(readCudaResources("x", bytes), Error);
+  std::vector<std::byte> object = compileCudaObject("k", source, headers, {.arch = "sm_90a"});
+  for (size_t size = 0; size < object.size(); size += 97) // any cut is found, none crashes
+    EXPECT_THROW(readCudaResources("x", std::span(object).first(size)), Error) << size;
+}
