@@ -39,7 +39,15 @@ private:
     alive[name] = std::move(value);
     usesLeft[name] = unsigned(std::distance(name.use_begin(), name.use_end()));
   }
-  void define(mlir::Value name, Tensor tensor) { define(name, makeValue(std::move(tensor))); }
+  /// A result, rounded to the element type of its tensor.
+  void define(mlir::Value name, Tensor tensor) {
+    if (holdsBf16(name))
+      roundValues(Step::Bf16, tensor.reals);
+    define(name, makeValue(std::move(tensor)));
+  }
+  static bool holdsBf16(mlir::Value name) {
+    return cast<RankedTensorType>(name.getType()).getElementType().isBF16();
+  }
 
   /// Drops the operands that no later operation uses.
   void release(Operation *op) {
@@ -77,7 +85,7 @@ private:
   Tensor gather(m3::GatherRowsOp op);
   Tensor add(arith::AddFOp op);
   Tensor feedForward(Operation *op, const Tensor &x, FlatSymbolRefAttr gate, FlatSymbolRefAttr up,
-                     FlatSymbolRefAttr down, SwigluParams params, int64_t expert);
+                     FlatSymbolRefAttr down, SwigluParams params, int64_t expert, bool bf16);
   Tensor experts(m3::ExpertsOp op);
 
   Interpreter &interpreter;
@@ -124,10 +132,15 @@ Tensor BlockRun::add(arith::AddFOp op) {
 
 Tensor BlockRun::feedForward(Operation *op, const Tensor &x, FlatSymbolRefAttr gate,
                              FlatSymbolRefAttr up, FlatSymbolRefAttr down, SwigluParams params,
-                             int64_t expert) {
+                             int64_t expert, bool bf16) {
   Tensor z = swiglu(multiply(x, *weight(op, gate, expert), threads),
                     multiply(x, *weight(op, up, expert), threads), params);
-  return multiply(z, *weight(op, down, expert), threads);
+  if (bf16)
+    roundValues(Step::Bf16, z.reals);
+  Tensor y = multiply(z, *weight(op, down, expert), threads);
+  if (bf16)
+    roundValues(Step::Bf16, y.reals);
+  return y;
 }
 
 /// Experts in ascending order, so that each row adds them in the order of its ids.
@@ -142,8 +155,9 @@ Tensor BlockRun::experts(m3::ExpertsOp op) {
     Tensor part = Tensor::ofReals({int64_t(list.size()), x.width()});
     for (size_t i = 0; i < list.size(); ++i)
       std::copy_n(x.row(list[i].first), x.width(), part.row(int64_t(i)));
-    Tensor out = feedForward(op, part, op.getGateAttr(), op.getUpAttr(), op.getDownAttr(),
-                             {real(op.getAlpha()), real(op.getLimit())}, expert);
+    Tensor out =
+        feedForward(op, part, op.getGateAttr(), op.getUpAttr(), op.getDownAttr(),
+                    {real(op.getAlpha()), real(op.getLimit())}, expert, holdsBf16(op.getX()));
     for (size_t i = 0; i < list.size(); ++i)
       for (int64_t d = 0; d < x.width(); ++d)
         y.row(list[i].first)[d] += list[i].second * out.row(int64_t(i))[d];
@@ -167,7 +181,8 @@ void BlockRun::executeMoe(Operation *op) {
       .Case<m3::SharedExpertOp>([&](m3::SharedExpertOp op) {
         define(op.getResult(),
                feedForward(op, tensor(op.getX()), op.getGateAttr(), op.getUpAttr(),
-                           op.getDownAttr(), {real(op.getAlpha()), real(op.getLimit())}, 0));
+                           op.getDownAttr(), {real(op.getAlpha()), real(op.getLimit())}, 0,
+                           holdsBf16(op.getX())));
       })
       .Default([](Operation *op) {
         throw Error("the interpreter does not know an operation",
@@ -243,6 +258,8 @@ void BlockRun::execute(Operation *op) {
                                    tensor(op.getUniform())));
       })
       .Case<arith::AddFOp>([&](arith::AddFOp op) { define(op.getResult(), add(op)); })
+      .Case<arith::ExtFOp, arith::TruncFOp>(
+          [&](auto op) { define(op.getResult(), Tensor(tensor(op.getIn()))); })
       .Case<m3::FusedOp>([&](m3::FusedOp op) {
         std::vector<Value> inputs;
         for (mlir::Value input : op.getInputs())

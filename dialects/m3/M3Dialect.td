@@ -11,8 +11,13 @@ def M3_Dialect : Dialect {
   let summary = "The MiniMax-M3 text model as a graph of named operations.";
   let description = [{
     One function describes one step over a ragged batch of rows (tokens). Activations are
-    `tensor<?xNxf32>`, one row per token; weights are module-level symbols with a storage encoding;
-    keys and values live behind a paged-cache handle on which operations have memory effects.
+    `tensor<?xNxf32>` or `tensor<?xNxbf16>`, one row per token; weights are module-level symbols with a
+    storage encoding; keys and values live behind a paged-cache handle on which operations have memory
+    effects.
+
+    An operation reads the values of its operands exactly, computes in F32, and rounds its result once to
+    the result's element type (BF16: nearest, ties to even). So the element type of a tensor says whether
+    what passes between two operations is rounded, in a fused body as outside of it.
     The reference interpreter (`compiler/interpreter`) defines what each operation means.
   }];
   let useDefaultTypePrinterParser = 1;
@@ -44,6 +49,11 @@ def M3_CacheStorage : M3_Enum<"CacheStorage", "how keys and values are stored", 
 def M3_CacheGrid : M3_Enum<"CacheGrid", "how stored keys and values enter the arithmetic", [
   I32EnumAttrCase<"Exact", 0, "exact">,
   I32EnumAttrCase<"E4M3", 1, "e4m3">,
+]>;
+
+def M3_Activations : M3_Enum<"Activations", "element type of what passes between operations", [
+  I32EnumAttrCase<"F32", 0, "f32">,
+  I32EnumAttrCase<"BF16", 1, "bf16">,
 ]>;
 
 def M3_Grid : M3_Enum<"Grid", "the set of values that a quantisation step rounds to", [

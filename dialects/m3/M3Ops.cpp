@@ -6,6 +6,16 @@
 using namespace mlir;
 using namespace m3c::m3;
 
+/// ` -> type` of a result whose element type is not that of the operand; else nothing is written.
+static ParseResult parseResultRows(OpAsmParser &parser, Type &result, Type x) {
+  result = x;
+  return succeeded(parser.parseOptionalArrow()) ? parser.parseType(result) : success();
+}
+static void printResultRows(OpAsmPrinter &printer, Operation *, Type result, Type x) {
+  if (result != x)
+    printer << " -> " << result;
+}
+
 #define GET_OP_CLASSES
 #include "dialects/m3/M3Ops.cpp.inc"
 
@@ -13,10 +23,11 @@ WeightOp m3c::m3::lookupWeight(Operation *user, FlatSymbolRefAttr symbol) {
   return SymbolTable::lookupNearestSymbolFrom<WeightOp>(user, symbol);
 }
 
-void ExpertsOp::build(OpBuilder &builder, OperationState &state, Value x, Value ids, Value weights,
-                      StringRef gate, StringRef up, StringRef down, double alpha, double limit) {
+void ExpertsOp::build(OpBuilder &builder, OperationState &state, Type result, Value x, Value ids,
+                      Value weights, StringRef gate, StringRef up, StringRef down, double alpha,
+                      double limit) {
   MLIRContext *context = builder.getContext();
-  build(builder, state, x.getType(), x, ids, weights, FlatSymbolRefAttr::get(context, gate),
+  build(builder, state, result, x, ids, weights, FlatSymbolRefAttr::get(context, gate),
         FlatSymbolRefAttr::get(context, up), FlatSymbolRefAttr::get(context, down),
         builder.getF64FloatAttr(alpha), builder.getF64FloatAttr(limit));
 }

@@ -17,6 +17,7 @@ defvar WritesCache = Arg<M3_CacheType, "the cache", [MemWrite<M3_CacheResource>]
 
 // One row per token.
 def M3_Rows : 2DTensorOf<[F32, BF16]>;
+def M3_F32Rows : 2DTensorOf<[F32]>; // what is never rounded: rotary table, weights of experts, logits
 def M3_RowVector : 1DTensorOf<[F32]>;
 def M3_BlockScores : 3DTensorOf<[F32]>;  // [rows, KV heads, blocks]
 def M3_Selection : 3DTensorOf<[I32]>;    // [rows, KV heads, k]
@@ -84,7 +85,7 @@ def M3_RopeTableOp : M3_Op<"rope_table", [Pure]> {
     ```
   }];
   let arguments = (ins M3_BatchType:$batch, F64Attr:$theta, I64Attr:$rotary);
-  let results = (outs M3_Rows:$table);
+  let results = (outs M3_F32Rows:$table);
   let assemblyFormat =
     "$batch ` ` `{` `theta` `=` $theta `,` `rotary` `=` $rotary `}` attr-dict `:` type($table)";
 }
@@ -117,11 +118,13 @@ def M3_ProjectOp : M3_WeightUser<"project"> {
   let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `->` type($result)";
 }
 
-def M3_HeadNormOp : M3_WeightUser<"head_norm", [SameOperandsAndResultType]> {
+def M3_HeadNormOp : M3_WeightUser<"head_norm"> {
   let summary = "Gemma RMS norm of each head of a row";
   let description = [{
     M3-C10: heads divides the width of a row; the weight is a vector as long as a head; eps is
     positive.
+    M3-C35: the result is as wide as the operand and has no storage encoding; its element type, written
+    where it is another one, says what it is rounded to.
 
     ```mlir
     %qn = m3.head_norm %q, @layers.0.q_norm {heads = 4, eps = 1.0e-6} : tensor<?x512xf32>
@@ -130,28 +133,26 @@ def M3_HeadNormOp : M3_WeightUser<"head_norm", [SameOperandsAndResultType]> {
   let arguments = (ins M3_Rows:$x, FlatSymbolRefAttr:$weight, I64Attr:$heads, F64Attr:$eps);
   let results = (outs M3_Rows:$result);
   let assemblyFormat = [{$x `,` $weight ` ` `{` `heads` `=` $heads `,` `eps` `=` $eps `}` attr-dict
-    `:` type($x)}];
+    `:` type($x) `` custom<ResultRows>(type($result), ref(type($x)))}];
 }
 
-def M3_RopeOp : M3_Op<"rope", [Pure, AllTypesMatch<["x", "result"]>]> {
+def M3_RopeOp : M3_Op<"rope", [Pure]> {
   let summary = "rotates the first dimensions of each head by the row's position (NeoX half split)";
   let description = [{
     With r = width of the table: for i in 0..r/2, y[i] = x[i]·cos_i − x[i+r/2]·sin_i and
     y[i+r/2] = x[i+r/2]·cos_i + x[i]·sin_i; the other dimensions of the head pass through.
 
     M3-C11: heads divides the width of a row; the rotary dimension is even and not larger than a head.
+    M3-C35 holds.
 
     ```mlir
     %qr = m3.rope %qn, %cs {heads = 4} : tensor<?x512xf32>, tensor<?x64xf32>
     ```
   }];
-  let arguments = (ins M3_Rows:$x, M3_Rows:$table, I64Attr:$heads);
+  let arguments = (ins M3_Rows:$x, M3_F32Rows:$table, I64Attr:$heads);
   let results = (outs M3_Rows:$result);
-  let assemblyFormat =
-    "$x `,` $table ` ` `{` `heads` `=` $heads `}` attr-dict `:` type($x) `,` type($table)";
-  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$table, "int64_t":$heads), [{
-    build($_builder, $_state, x.getType(), x, table, heads);
-  }]>];
+  let assemblyFormat = [{$x `,` $table ` ` `{` `heads` `=` $heads `}` attr-dict
+    `:` type($x) `,` type($table) `` custom<ResultRows>(type($result), ref(type($x)))}];
 }
 
 def M3_QuantizeOp : M3_Op<"quantize", [Pure]> {
@@ -304,12 +305,13 @@ def M3_DenseAttentionOp : M3_AttentionOp<"dense_attention"> {
     `:` type($query) `,` type($cache) `->` type($result)}];
 }
 
-def M3_SwigluOp : M3_Op<"swiglu_oai", [Pure, SameOperandsAndResultType]> {
+def M3_SwigluOp : M3_Op<"swiglu_oai", [Pure, AllTypesMatch<["gate", "up"]>]> {
   let summary = "clamped SwiGLU: (u' + 1) · g' · sigmoid(alpha · g')";
   let description = [{
     g' = min(g, limit), u' = clamp(u, -limit, limit).
 
     M3-C24: alpha and limit are positive and finite.
+    M3-C35 holds.
 
     ```mlir
     %z = m3.swiglu_oai %g, %u {alpha = 1.702, limit = 7.0} : tensor<?x512xf32>
@@ -318,14 +320,15 @@ def M3_SwigluOp : M3_Op<"swiglu_oai", [Pure, SameOperandsAndResultType]> {
   let arguments = (ins M3_Rows:$gate, M3_Rows:$up, F64Attr:$alpha, F64Attr:$limit);
   let results = (outs M3_Rows:$result);
   let assemblyFormat = [{$gate `,` $up ` ` `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict
-    `:` type($gate)}];
+    `:` type($gate) `` custom<ResultRows>(type($result), ref(type($gate)))}];
 }
 
 def M3_RouteOp : M3_WeightUser<"route"> {
   let summary = "chooses the experts of each row and their weights";
   let description = [{
     s = sigmoid(x Wᵀ); chosen are the top_k experts by s + bias (ties: lower id); the weight of a chosen
-    expert is scale · s / Σ s over the chosen ones. Ids are ascending.
+    expert is scale · s / Σ s over the chosen ones. Ids are ascending. Logits, scores and weights are F32,
+    whatever the element type of the rows.
 
     M3-C25: the router bias only selects: it is an F32 vector with one element per expert, it never
     enters a weight, and no other operation names it.
@@ -340,41 +343,45 @@ def M3_RouteOp : M3_WeightUser<"route"> {
   }];
   let arguments = (ins M3_Rows:$x, FlatSymbolRefAttr:$router, OptionalAttr<FlatSymbolRefAttr>:$bias,
     I64Attr:$top_k, F64Attr:$scale);
-  let results = (outs M3_RowIds:$ids, M3_Rows:$weights);
+  let results = (outs M3_RowIds:$ids, M3_F32Rows:$weights);
   let assemblyFormat = [{$x `,` $router (`bias` $bias^)?
     ` ` `{` `top_k` `=` $top_k `,` `scale` `=` $scale `}` attr-dict
     `:` type($x) `->` type($ids) `,` type($weights)}];
   let hasVerifier = 1;
 }
 
-def M3_ExpertsOp : M3_WeightUser<"experts", [AllTypesMatch<["x", "result"]>]> {
+def M3_ExpertsOp : M3_WeightUser<"experts"> {
   let summary = "weighted sum of the chosen experts of each row";
   let description = [{
-    y = Σ over the chosen experts in the order of the ids of weight · down(swiglu(gate x, up x)).
+    y = Σ over the chosen experts in the order of the ids of weight · down(swiglu(gate x, up x)). The
+    activation and each expert's output are rounded to the element type of x; gate and up products, the
+    weighted terms and their sum are F32, and the sum is rounded to the element type of the result.
 
     M3-C28: the three weights are stacks with the same number of experts, gate and up [E, I, width],
-    down [E, width, I]; ids and weights have the same shape; the result has the operand's type.
-    M3-C24 holds.
+    down [E, width, I]; ids and weights have the same shape.
+    M3-C24 and M3-C35 hold.
 
     ```mlir
     %y = m3.experts %n, %e, %w, @layers.2.experts.gate, @layers.2.experts.up, @layers.2.experts.down
       {alpha = 1.702, limit = 7.0} : tensor<?x128xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     ```
   }];
-  let arguments = (ins M3_Rows:$x, M3_RowIds:$ids, M3_Rows:$weights, FlatSymbolRefAttr:$gate,
+  let arguments = (ins M3_Rows:$x, M3_RowIds:$ids, M3_F32Rows:$weights, FlatSymbolRefAttr:$gate,
     FlatSymbolRefAttr:$up, FlatSymbolRefAttr:$down, F64Attr:$alpha, F64Attr:$limit);
   let results = (outs M3_Rows:$result);
   let assemblyFormat = [{$x `,` $ids `,` $weights `,` $gate `,` $up `,` $down
     ` ` `{` `alpha` `=` $alpha `,` `limit` `=` $limit `}` attr-dict
-    `:` type($x) `,` type($ids) `,` type($weights)}];
-  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$ids, "::mlir::Value":$weights,
-    "::llvm::StringRef":$gate, "::llvm::StringRef":$up, "::llvm::StringRef":$down, "double":$alpha,
+    `:` type($x) `,` type($ids) `,` type($weights) `` custom<ResultRows>(type($result), ref(type($x)))}];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$x, "::mlir::Value":$ids,
+    "::mlir::Value":$weights, "::llvm::StringRef":$gate, "::llvm::StringRef":$up, "::llvm::StringRef":$down, "double":$alpha,
     "double":$limit)>];
 }
 
 def M3_SharedExpertOp : M3_WeightUser<"shared_expert", [SameOperandsAndResultType]> {
   let summary = "down(swiglu(gate x, up x)) with one set of weights for every row";
   let description = [{
+    The activation is rounded to the element type of x; gate and up products are F32.
+
     M3-C29: gate and up are matrices [I, width], down is [width, I]. M3-C24 holds.
 
     ```mlir
@@ -409,7 +416,7 @@ def M3_ArgmaxOp : M3_Op<"argmax", [Pure]> {
     %t = m3.argmax %logits : tensor<?x512xf32> -> tensor<?xi32>
     ```
   }];
-  let arguments = (ins M3_Rows:$logits);
+  let arguments = (ins M3_F32Rows:$logits);
   let results = (outs M3_Ids:$ids);
   let assemblyFormat = "$logits attr-dict `:` type($logits) `->` type($ids)";
   let hasVerifier = 0;
@@ -426,7 +433,7 @@ def M3_SampleOp : M3_Op<"sample", [Pure, AllTypesMatch<["temperature", "uniform"
     %t = m3.sample %logits, %temperature, %uniform : tensor<?x512xf32>, tensor<?xf32> -> tensor<?xi32>
     ```
   }];
-  let arguments = (ins M3_Rows:$logits, M3_RowVector:$temperature, M3_RowVector:$uniform);
+  let arguments = (ins M3_F32Rows:$logits, M3_RowVector:$temperature, M3_RowVector:$uniform);
   let results = (outs M3_Ids:$ids);
   let assemblyFormat = [{$logits `,` $temperature `,` $uniform attr-dict
     `:` type($logits) `,` type($temperature) `->` type($ids)}];

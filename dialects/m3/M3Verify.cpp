@@ -49,6 +49,16 @@ static LogicalResult expectMatrix(Operation *op, SymbolTableCollection &tables,
   return weight ? expectShape(op, symbol, weight, {rows, cols}, label) : failure();
 }
 
+/// The result differs from the operand in its element type at most.
+static LogicalResult verifyResult(Operation *op, Value x) {
+  auto from = cast<RankedTensorType>(x.getType());
+  auto to = cast<RankedTensorType>(op->getResult(0).getType());
+  if (to.getShape() != from.getShape() || to.getEncoding())
+    return op->emitOpError()
+           << "M3-C35: the result is as wide as the operand and has no storage encoding";
+  return success();
+}
+
 static LogicalResult verifyActivation(Operation *op, const APFloat &alpha, const APFloat &limit) {
   if (!positive(alpha) || !positive(limit))
     return op->emitOpError("M3-C24: alpha and limit are positive and finite");
@@ -132,6 +142,8 @@ LogicalResult HeadNormOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("M3-C10: heads divides the width of a row");
   if (!positive(getEps()))
     return emitOpError("M3-C10: eps is positive");
+  if (failed(verifyResult(*this, getX())))
+    return failure();
   return expectVector(*this, tables, getWeightAttr(), width(getX()) / int64_t(getHeads()),
                       "M3-C10");
 }
@@ -142,7 +154,7 @@ LogicalResult RopeOp::verify() {
     return emitOpError("M3-C11: heads divides the width of a row");
   if (rotary % 2 || rotary > width(getX()) / heads)
     return emitOpError("M3-C11: the rotary dimension is even and not larger than a head");
-  return success();
+  return verifyResult(*this, getX());
 }
 
 static int64_t groupOf(Grid grid) {
@@ -182,7 +194,11 @@ LogicalResult DequantizeOp::verify() {
   return success();
 }
 
-LogicalResult SwigluOp::verify() { return verifyActivation(*this, getAlpha(), getLimit()); }
+LogicalResult SwigluOp::verify() {
+  if (failed(verifyActivation(*this, getAlpha(), getLimit())))
+    return failure();
+  return verifyResult(*this, getGate());
+}
 
 //===--- router and experts -------------------------------------------------------------------===//
 
@@ -232,7 +248,8 @@ LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &tables) {
 }
 
 LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &tables) {
-  if (failed(verifyActivation(*this, getAlpha(), getLimit())))
+  if (failed(verifyActivation(*this, getAlpha(), getLimit())) ||
+      failed(verifyResult(*this, getX())))
     return failure();
   if (getIds().getType().getDimSize(1) != width(getWeights()))
     return emitOpError("M3-C28: ids and weights have the same shape");

@@ -17,32 +17,42 @@ namespace {
 
 class StepBuilder {
 public:
-  StepBuilder(OpBuilder &builder, const ModelConfig &config, m3::CacheType cacheType)
-      : builder(builder), loc(builder.getUnknownLoc()), config(config), cacheType(cacheType) {}
+  StepBuilder(OpBuilder &builder, const ModelConfig &config, m3::CacheType cacheType,
+              m3::Activations activations)
+      : builder(builder), loc(builder.getUnknownLoc()), config(config), cacheType(cacheType),
+        f32(builder.getF32Type()),
+        element(activations == m3::Activations::BF16 ? Type(builder.getBF16Type()) : f32) {}
 
   void build() {
     MLIRContext *context = builder.getContext();
     auto type =
-        builder.getFunctionType({m3::BatchType::get(context), cacheType}, {rows(config.vocab)});
+        builder.getFunctionType({m3::BatchType::get(context), cacheType}, {f32Rows(config.vocab)});
     auto function = func::FuncOp::create(builder, loc, "step", type);
     function->setAttr(m3::stepAttr, builder.getUnitAttr());
     Block *body = function.addEntryBlock();
     builder.setInsertionPointToStart(body);
     batch = body->getArgument(0);
     cache = body->getArgument(1);
-    table = m3::RopeTableOp::create(builder, loc, rows(config.rotaryDim), batch,
+    table = m3::RopeTableOp::create(builder, loc, f32Rows(config.rotaryDim), batch,
                                     builder.getF64FloatAttr(config.ropeTheta),
                                     builder.getI64IntegerAttr(config.rotaryDim));
     Value h = m3::EmbedOp::create(builder, loc, rows(config.hidden), batch, "embed");
     for (int64_t layer = 0; layer < config.layers; ++layer)
       h = buildLayer(h, layer);
     Value last = m3::GatherRowsOp::create(builder, loc, h.getType(), norm(h, "norm"), batch);
-    func::ReturnOp::create(builder, loc, project(last, "lm_head", config.vocab));
+    Value logits = m3::ProjectOp::create(builder, loc, f32Rows(config.vocab), last, "lm_head");
+    func::ReturnOp::create(builder, loc, logits);
   }
 
 private:
+  /// What one kernel hands to the next.
   RankedTensorType rows(int64_t width, Attribute encoding = {}) {
-    return RankedTensorType::get({ShapedType::kDynamic, width}, builder.getF32Type(), encoding);
+    return RankedTensorType::get({ShapedType::kDynamic, width}, element, encoding);
+  }
+  /// What stays inside a kernel wherever operations are fused, and what decides a choice
+  /// (docs/adr/0005).
+  RankedTensorType f32Rows(int64_t width) {
+    return RankedTensorType::get({ShapedType::kDynamic, width}, f32);
   }
   std::string symbol(int64_t layer, StringRef name) {
     return ("layers." + Twine(layer) + "." + name).str();
@@ -55,18 +65,31 @@ private:
     return m3::ProjectOp::create(builder, loc, rows(width), x, weight);
   }
   Value add(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b); }
+  /// The same values as F32.
+  Value widen(Value x) {
+    if (x.getType() == f32Rows(widthOf(x)))
+      return x;
+    return arith::ExtFOp::create(builder, loc, f32Rows(widthOf(x)), x);
+  }
+  /// Rounded to what one kernel hands to the next.
+  Value narrow(Value x) {
+    if (x.getType() == rows(widthOf(x)))
+      return x;
+    return arith::TruncFOp::create(builder, loc, rows(widthOf(x)), x);
+  }
+  static int64_t widthOf(Value x) { return cast<RankedTensorType>(x.getType()).getDimSize(1); }
   Value toE4m3(Value x) {
     auto storage = m3::StorageAttr::get(builder.getContext(), m3::Grid::E4M3);
-    int64_t width = cast<RankedTensorType>(x.getType()).getDimSize(1);
-    return m3::QuantizeOp::create(builder, loc, rows(width, storage), x, m3::Grid::E4M3);
+    return m3::QuantizeOp::create(builder, loc, rows(widthOf(x), storage), x, m3::Grid::E4M3);
   }
 
   /// Projection, norm of each head and rotation: queries and keys, of attention and index.
   Value rotated(Value x, int64_t layer, StringRef name, int64_t heads, int64_t headDim) {
     Value y = project(x, symbol(layer, (name + "_proj").str()), heads * headDim);
-    y = m3::HeadNormOp::create(builder, loc, y.getType(), y, symbol(layer, (name + "_norm").str()),
-                               heads, llvm::APFloat(config.normEps));
-    return m3::RopeOp::create(builder, loc, y, table, heads);
+    y = m3::HeadNormOp::create(builder, loc, f32Rows(heads * headDim), y,
+                               symbol(layer, (name + "_norm").str()), heads,
+                               llvm::APFloat(config.normEps));
+    return m3::RopeOp::create(builder, loc, rows(heads * headDim), y, table, heads);
   }
 
   Value buildLayer(Value h, int64_t layer) {
@@ -105,7 +128,7 @@ private:
 
   Value selectBlocks(Value indexQ, int64_t layer) {
     int64_t any = ShapedType::kDynamic;
-    auto scoreType = RankedTensorType::get({any, config.indexHeads, any}, builder.getF32Type());
+    auto scoreType = RankedTensorType::get({any, config.indexHeads, any}, f32);
     auto type =
         RankedTensorType::get({any, config.indexHeads, config.topkBlocks}, builder.getI32Type());
     Value scores = m3::IndexScoreOp::create(builder, loc, scoreType, indexQ, cache, batch, layer);
@@ -114,10 +137,13 @@ private:
   }
 
   Value buildDense(Value n, int64_t layer) {
-    Value gate = project(n, symbol(layer, "mlp.gate"), config.denseIntermediate);
-    Value up = project(n, symbol(layer, "mlp.up"), config.denseIntermediate);
+    auto product = [&](StringRef name) {
+      return m3::ProjectOp::create(builder, loc, f32Rows(config.denseIntermediate), n,
+                                   symbol(layer, name));
+    };
+    Value gate = product("mlp.gate"), up = product("mlp.up");
     Value z =
-        m3::SwigluOp::create(builder, loc, gate.getType(), gate, up,
+        m3::SwigluOp::create(builder, loc, rows(config.denseIntermediate), gate, up,
                              llvm::APFloat(config.swigluAlpha), llvm::APFloat(config.swigluLimit));
     return project(z, symbol(layer, "mlp.down"), config.hidden);
   }
@@ -130,28 +156,29 @@ private:
     auto idType =
         RankedTensorType::get({ShapedType::kDynamic, config.expertsPerToken}, builder.getI32Type());
     auto route = m3::RouteOp::create(
-        builder, loc, idType, rows(config.expertsPerToken), n, reference("router"),
+        builder, loc, idType, f32Rows(config.expertsPerToken), n, reference("router"),
         config.routingBias ? reference("router_bias") : FlatSymbolRefAttr(),
         builder.getI64IntegerAttr(config.expertsPerToken),
         builder.getF64FloatAttr(config.routedScale));
-    Value y = m3::ExpertsOp::create(builder, loc, n, route.getIds(), route.getWeights(),
-                                    symbol(layer, "experts.gate"), symbol(layer, "experts.up"),
-                                    symbol(layer, "experts.down"), config.swigluAlpha,
-                                    config.swigluLimit);
-    h = add(h, y);
+    Value y = m3::ExpertsOp::create(builder, loc, f32Rows(config.hidden), n, route.getIds(),
+                                    route.getWeights(), symbol(layer, "experts.gate"),
+                                    symbol(layer, "experts.up"), symbol(layer, "experts.down"),
+                                    config.swigluAlpha, config.swigluLimit);
+    h = add(widen(h), y);
     if (config.sharedExperts == 0)
-      return h;
+      return narrow(h);
     Value shared = m3::SharedExpertOp::create(
         builder, loc, n.getType(), n, symbol(layer, "shared.gate"), symbol(layer, "shared.up"),
         symbol(layer, "shared.down"), llvm::APFloat(config.swigluAlpha),
         llvm::APFloat(config.swigluLimit));
-    return add(h, shared);
+    return narrow(add(h, widen(shared)));
   }
 
   OpBuilder &builder;
   Location loc;
   const ModelConfig &config;
   m3::CacheType cacheType;
+  Type f32, element;
   Value batch, cache, table;
 };
 
@@ -163,6 +190,18 @@ m3::CacheStorage defaultCacheStorage(const ModelConfig &config,
       weights, [](const Weight &weight) { return weight.encoding == WeightEncoding::Nvfp4Packed; });
   bool allSparse = llvm::all_of(config.sparseLayer, [](bool sparse) { return sparse; });
   return packedExperts && allSparse ? m3::CacheStorage::NVFP4 : m3::CacheStorage::FP8;
+}
+
+std::optional<m3::Activations> readNumerics(const std::vector<std::string> &entries) {
+  std::optional<m3::Activations> activations;
+  for (const std::string &entry : entries) {
+    auto [name, value] = StringRef(entry).split('=');
+    activations = m3::symbolizeActivations(value);
+    if (name != "activations" || !activations)
+      throw Error("'" + entry + "' is no choice of numerics", "--numerics", "",
+                  "the choices are activations=f32 and activations=bf16", ExitCode::Usage);
+  }
+  return activations;
 }
 
 m3::CacheGrid defaultGrid(m3::CacheStorage kv) {
@@ -193,7 +232,7 @@ OwningOpRef<ModuleOp> buildGraph(MLIRContext &context, const ModelConfig &config
   if (!cacheType)
     throw Error("this model cannot have a cache of this kind", "", reason,
                 "choose another --kv or check the configuration");
-  StepBuilder(builder, config, cacheType).build();
+  StepBuilder(builder, config, cacheType, options.activations).build();
   if (failed(verify(*module)))
     throw Error("the configuration contradicts itself", "the model's graph", reason,
                 "check config.json against the checkpoint's tensors");

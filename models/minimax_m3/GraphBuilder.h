@@ -12,6 +12,7 @@ namespace m3c {
 struct GraphOptions {
   m3::CacheStorage kv = m3::CacheStorage::F32;
   m3::CacheGrid grid = m3::CacheGrid::Exact; ///< `E4M3` with nvfp4 storage alone
+  m3::Activations activations = m3::Activations::F32;
 };
 
 /// Builds a verified module: one `m3.weight` per logical weight (the experts of a layer as stacks
@@ -28,6 +29,10 @@ void loadGraphDialects(mlir::MLIRContext &context);
 /// The storage that a cache has by default: nvfp4 where every layer is sparse and the routed
 /// experts are `nvfp4-pack-quantized` (M3.1), else fp8 (M3).
 m3::CacheStorage defaultCacheStorage(const ModelConfig &config, const std::vector<Weight> &weights);
+
+/// The value of the one choice "activations=f32|bf16" that numerics have; nothing where `entries`
+/// is empty. Throws Error, with the list of values, for anything else.
+std::optional<m3::Activations> readNumerics(const std::vector<std::string> &entries);
 
 /// The grid that a cache of this storage has by default: `E4M3` for nvfp4, else `Exact`.
 m3::CacheGrid defaultGrid(m3::CacheStorage kv);

@@ -78,7 +78,8 @@ def M3FuseExpertsShared : GraphFusion<"m3-fuse-experts-shared"> {
   let description = [{
     Kind "experts_shared" (n, ids, weights, h) -> ((h + routed) + shared): the additions, the experts and, where
     the model has one, the shared expert of the same rows. Without a shared expert the group is
-    h + routed.
+    h + routed. Conversions of h and the shared expert's output to F32 and the rounding of the sum belong
+    to the group.
   }];
 }
 

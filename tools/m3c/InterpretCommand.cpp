@@ -17,7 +17,7 @@ namespace {
 struct InterpretOptions {
   std::string folder, input, output, kv, grid;
   std::string progress = "auto";
-  std::vector<std::string> trace;
+  std::vector<std::string> trace, numerics;
   int64_t maxTokens = 32, chunk = 256;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
@@ -27,6 +27,7 @@ GraphOptions graphOptions(const InterpretOptions &options, const ImportedModel &
   graph.kv = options.kv.empty() ? defaultCacheStorage(model.config, model.weights)
                                 : *m3::symbolizeCacheStorage(options.kv);
   graph.grid = options.grid.empty() ? defaultGrid(graph.kv) : *m3::symbolizeCacheGrid(options.grid);
+  graph.activations = readNumerics(options.numerics).value_or(m3::Activations::F32);
   return graph;
 }
 
@@ -39,8 +40,9 @@ int runInterpret(const InterpretOptions &options) {
                 "name a checkpoint with tensors");
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   GraphOptions graph = graphOptions(options, model);
-  log::info("cache {} on the {} grid", m3::stringifyCacheStorage(graph.kv).str(),
-            m3::stringifyCacheGrid(graph.grid).str());
+  log::info("cache {} on the {} grid, activations {}", m3::stringifyCacheStorage(graph.kv).str(),
+            m3::stringifyCacheGrid(graph.grid).str(),
+            m3::stringifyActivations(graph.activations).str());
   mlir::OwningOpRef<mlir::ModuleOp> module =
       buildGraph(context, model.config, model.weights, graph);
   interpreter::CheckpointWeights weights(*model.checkpoint);
@@ -73,6 +75,9 @@ std::function<int()> setUpInterpret(CLI::App &app) {
   app.add_option("--kv-grid", options->grid,
                  "nvfp4 keys and values enter products as e4m3 or exact")
       ->check(CLI::IsMember({"e4m3", "exact"}));
+  app.add_option("--numerics", options->numerics,
+                 "activations=f32 or activations=bf16: what passes between operations")
+      ->delimiter(',');
   app.add_option("--trace", options->trace, "also write blocks, experts or both")
       ->delimiter(',')
       ->check(CLI::IsMember({"blocks", "experts"}));

@@ -80,3 +80,42 @@ func.func @extra_use(%n: tensor<?x128xf32>, %e: tensor<?x2xi32>, %w: tensor<?x2x
   %t = arith.addf %h, %r : tensor<?x128xf32>
   return %t, %r : tensor<?x128xf32>, tensor<?x128xf32>
 }
+
+// BF16 rows: conversions of the residual and the shared expert's output and the rounding of the sum belong to the group.
+// CHECK-LABEL: func.func @bf16
+// CHECK-NEXT: m3.fused "experts_shared"({{.*}}, %[[H:.*]] = %{{.*}} : tensor<?x128xbf16>) -> (tensor<?x128xbf16>)
+// CHECK-NEXT: arith.extf %[[H]]
+// CHECK-NEXT: m3.experts
+// CHECK-NEXT: arith.addf
+// CHECK-NEXT: m3.shared_expert
+// CHECK-NEXT: arith.extf
+// CHECK-NEXT: arith.addf
+// CHECK-NEXT: %[[Y:.*]] = arith.truncf
+// CHECK-NEXT: m3.yield %[[Y]] : tensor<?x128xbf16>
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+func.func @bf16(%n: tensor<?x128xbf16>, %e: tensor<?x2xi32>, %w: tensor<?x2xf32>, %h: tensor<?x128xbf16>) -> tensor<?x128xbf16> {
+  %h32 = arith.extf %h : tensor<?x128xbf16> to tensor<?x128xf32>
+  %r = m3.experts %n, %e, %w, @gate, @up, @down {alpha = 1.702, limit = 7.0} : tensor<?x128xbf16>, tensor<?x2xi32>, tensor<?x2xf32> -> tensor<?x128xf32>
+  %t = arith.addf %h32, %r : tensor<?x128xf32>
+  %s = m3.shared_expert %n, @sgate, @sup, @sdown {alpha = 1.702, limit = 7.0} : tensor<?x128xbf16>
+  %s32 = arith.extf %s : tensor<?x128xbf16> to tensor<?x128xf32>
+  %sum = arith.addf %t, %s32 : tensor<?x128xf32>
+  %y = arith.truncf %sum : tensor<?x128xf32> to tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// Edge: the F32 sum has another user, so the rounding stays outside; so does the wide residual.
+// CHECK-LABEL: func.func @bf16_extra_use
+// CHECK-NEXT: arith.extf
+// CHECK-NEXT: m3.fused "experts_shared"({{.*}} : tensor<?x128xf32>) -> (tensor<?x128xf32>)
+// CHECK: m3.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: arith.truncf
+func.func @bf16_extra_use(%n: tensor<?x128xbf16>, %e: tensor<?x2xi32>, %w: tensor<?x2xf32>, %h: tensor<?x128xbf16>) -> (tensor<?x128xbf16>, tensor<?x128xf32>, tensor<?x128xf32>) {
+  %h32 = arith.extf %h : tensor<?x128xbf16> to tensor<?x128xf32>
+  %r = m3.experts %n, %e, %w, @gate, @up, @down {alpha = 1.702, limit = 7.0} : tensor<?x128xbf16>, tensor<?x2xi32>, tensor<?x2xf32> -> tensor<?x128xf32>
+  %t = arith.addf %h32, %r : tensor<?x128xf32>
+  %y = arith.truncf %t : tensor<?x128xf32> to tensor<?x128xbf16>
+  return %y, %t, %h32 : tensor<?x128xbf16>, tensor<?x128xf32>, tensor<?x128xf32>
+}

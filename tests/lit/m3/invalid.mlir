@@ -386,6 +386,49 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
+m3.weight @w : !m3.weight<32, bf16>
+func.func @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{M3-C35: the result is as wide as the operand and has no storage encoding}}
+  %y = m3.head_norm %x, @w {heads = 2, eps = 1.0e-6} : tensor<?x64xbf16> -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x64xf32>, %t: tensor<?x32xf32>) {
+  // expected-error@+1 {{M3-C35: the result is as wide as the operand and has no storage encoding}}
+  %y = m3.rope %x, %t {heads = 2} : tensor<?x64xf32>, tensor<?x32xf32> -> tensor<?x64xbf16, #m3.storage<bf16>>
+  return
+}
+
+// -----
+
+func.func @f(%g: tensor<?x64xf32>) {
+  // expected-error@+1 {{M3-C35: the result is as wide as the operand and has no storage encoding}}
+  %z = m3.swiglu_oai %g, %g {alpha = 1.702, limit = 7.0} : tensor<?x64xf32> -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+m3.weight @up : !m3.weight<8x64x128, nvfp4>
+m3.weight @down : !m3.weight<8x128x64, nvfp4>
+func.func @f(%x: tensor<?x128xbf16>, %e: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{M3-C35: the result is as wide as the operand and has no storage encoding}}
+  %y = m3.experts %x, %e, %w, @up, @up, @down {alpha = 1.702, limit = 7.0} : tensor<?x128xbf16>, tensor<?x2xi32>, tensor<?x2xf32> -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{must be 2D tensor of 32-bit float values}}
+  %t = m3.argmax %x : tensor<?x64xbf16> -> tensor<?xi32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<?x64xf32>) {
   // expected-error@+1 {{M3-C32: the result's width does not follow from the operand's}}
   %y = m3.all_gather %x {group = "tp", ranks = 4} : tensor<?x64xf32> -> tensor<?x64xf32>

@@ -21,8 +21,9 @@ namespace {
 struct Fusion : testing::Test {
   MLIRContext context{MLIRContext::Threading::DISABLED};
 
-  OwningOpRef<ModuleOp> graph(const ImportedModel &model, m3::CacheStorage kv) {
-    return buildGraph(context, model.config, model.weights, {kv, defaultGrid(kv)});
+  OwningOpRef<ModuleOp> graph(const ImportedModel &model, m3::CacheStorage kv,
+                              m3::Activations activations = m3::Activations::F32) {
+    return buildGraph(context, model.config, model.weights, {kv, defaultGrid(kv), activations});
   }
 
   void run(ModuleOp module, const graph::PipelineOptions &options = {}) {
@@ -127,12 +128,28 @@ TEST_F(Fusion, fusedGraphComputesTheSame) {
   }
 }
 
-TEST_F(Fusion, everyFusionCanBeLeftOut) {
+TEST_F(Fusion, bf16GraphIsFusedAlike) {
   ImportedModel model = load("m3-tiny-nvfp4");
-  auto reference = graph(model, m3::CacheStorage::NVFP4);
+  auto wide = graph(model, m3::CacheStorage::NVFP4);
+  auto narrow = graph(model, m3::CacheStorage::NVFP4, m3::Activations::BF16);
+  int64_t before = measured(*wide, "m3.row_bytes");
+  EXPECT_LT(measured(*narrow, "m3.row_bytes"), before);
+  run(*wide);
+  run(*narrow);
+  EXPECT_EQ(kinds(*wide), kinds(*narrow));
+  EXPECT_EQ(measured(*wide, "m3.launches"), measured(*narrow, "m3.launches"));
+  // Rotary table, ids and weights of experts and logits keep their size, the rest is halved.
+  EXPECT_LT(measured(*narrow, "m3.row_bytes"), measured(*wide, "m3.row_bytes") * 3 / 4);
+}
+
+struct EveryFusion : Fusion, testing::WithParamInterface<m3::Activations> {};
+
+TEST_P(EveryFusion, canBeLeftOut) {
+  ImportedModel model = load("m3-tiny-nvfp4");
+  auto reference = graph(model, m3::CacheStorage::NVFP4, GetParam());
   std::vector<double> expected = interpret(*reference, model, 140);
   for (const std::string &name : graph::pipelinePasses()) {
-    auto module = graph(model, m3::CacheStorage::NVFP4);
+    auto module = graph(model, m3::CacheStorage::NVFP4, GetParam());
     graph::PipelineOptions options;
     options.disabled = {name};
     run(*module, options);
@@ -147,6 +164,9 @@ TEST_F(Fusion, everyFusionCanBeLeftOut) {
   PassManager manager(&context);
   EXPECT_THROW(graph::buildPipeline(manager, {{}, {}, {"m3-fuse-nothing"}}), Error);
 }
+
+INSTANTIATE_TEST_SUITE_P(Activations, EveryFusion,
+                         testing::Values(m3::Activations::F32, m3::Activations::BF16));
 
 TEST_F(Fusion, unfusingGivesAGraphThatFusesAgain) {
   ImportedModel model = load("m3-tiny-mxfp8");

@@ -3,10 +3,12 @@
 #include "compiler/import/Import.h"
 #include "runtime/base/Error.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
+#include <set>
 
 using namespace mlir;
 using namespace m3c;
@@ -108,6 +110,63 @@ TEST_F(GraphBuilder, expertsOfOneLayerInTwoFormatsAreRefused) {
   } catch (const Error &error) {
     EXPECT_NE(std::string(error.what()).find("layers.2.experts.3.up"), std::string::npos);
   }
+}
+
+/// Element types of the results of operations, as "operation: types".
+std::set<std::string> elementTypes(ModuleOp module) {
+  std::set<std::string> found;
+  module.walk([&](Operation *op) {
+    std::string text = op->getName().getStringRef().str() + ":";
+    llvm::raw_string_ostream stream(text);
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        stream << ' ' << tensor.getElementType();
+    if (op->getNumResults())
+      found.insert(text);
+  });
+  return found;
+}
+
+TEST_F(GraphBuilder, bf16ActivationsAreElementTypes) {
+  ImportedModel model = load("m3-tiny-nvfp4");
+  GraphOptions options{m3::CacheStorage::FP8, m3::CacheGrid::Exact, m3::Activations::BF16};
+  auto module = buildGraph(context, model.config, model.weights, options);
+  // docs/adr/0005: gate, up and logits are F32 products, all others BF16; the sum over experts is
+  // rounded once.
+  EXPECT_EQ(elementTypes(*module),
+            (std::set<std::string>{
+                "arith.addf: bf16",       "arith.addf: f32",           "arith.extf: f32",
+                "arith.truncf: bf16",     "m3.block_topk: i32",        "m3.dense_attention: bf16",
+                "m3.embed: bf16",         "m3.experts: f32",           "m3.gather_rows: bf16",
+                "m3.head_norm: f32",      "m3.index_score: f32",       "m3.norm: bf16",
+                "m3.project: bf16",       "m3.project: f32",           "m3.quantize: bf16",
+                "m3.rope: bf16",          "m3.rope_table: f32",        "m3.route: i32 f32",
+                "m3.shared_expert: bf16", "m3.sparse_attention: bf16", "m3.swiglu_oai: bf16"}));
+  std::set<std::string> wide;
+  module->walk([&](m3::ProjectOp op) {
+    if (op.getResult().getType().getElementType().isF32())
+      wide.insert(op.getWeight().str());
+  });
+  EXPECT_EQ(wide, (std::set<std::string>{"layers.0.mlp.gate", "layers.0.mlp.up",
+                                         "layers.1.mlp.gate", "layers.1.mlp.up", "lm_head"}));
+  EXPECT_EQ(count<arith::TruncFOp>(*module), 2); // one a layer with experts
+  options.activations = m3::Activations::F32;
+  auto f32 = buildGraph(context, model.config, model.weights, options);
+  for (const std::string &types : elementTypes(*f32))
+    EXPECT_EQ(types.find("bf16"), std::string::npos) << types;
+}
+
+TEST(Numerics, choicesAreReadOrRefused) {
+  EXPECT_EQ(readNumerics({}), std::nullopt);
+  EXPECT_EQ(readNumerics({"activations=bf16"}), m3::Activations::BF16);
+  EXPECT_EQ(readNumerics({"activations=bf16", "activations=f32"}), m3::Activations::F32);
+  for (const char *bad : {"activations=fp8", "activations", "activations=", "bf16", "weights=f32"})
+    try {
+      readNumerics({bad});
+      FAIL() << bad;
+    } catch (const Error &error) {
+      EXPECT_NE(error.next().find("activations=bf16"), std::string::npos) << bad;
+    }
 }
 
 TEST_F(GraphBuilder, gridWithoutNvfp4IsRefused) {
