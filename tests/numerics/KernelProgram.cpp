@@ -1,6 +1,7 @@
 #include "tests/numerics/KernelProgram.h"
 
-#include "compiler/codegen/EmitKernels.h"
+#include "compiler/driver/Kernels.h"
+#include "compiler/driver/PassSteps.h"
 #include "compiler/driver/Register.h"
 #include "dialects/m3/M3.h"
 #include "dialects/plan/Plan.h"
@@ -126,9 +127,12 @@ void KernelProgram::lower(const std::string &text, const std::string &chipName,
   // Kernels alone: the launches are no part of what a chip's compiler sees.
   program.erase();
   auto [target, chip] = findChip(chipName);
-  for (codegen::EmittedKernel &kernel : codegen::emitKernels(*module, *target, *chip))
-    kernels[kernel.name] = {kernel.text, target->build(kernel.name, kernel.text, *chip),
-                            kernel.parameters, kernel.sharedBytes};
+  std::vector<PassStep> steps = chipSteps(chipName, schedule);
+  std::erase_if(steps, [](const PassStep &step) { return step.anchor != "tile.kernel"; });
+  runSteps(*module, steps, {});
+  for (const KernelText &kernel : printKernels(*module, *target, *chip))
+    kernels[kernel.name] = {buildKernel(kernel, *target, *chip).object, kernel.params,
+                            kernel.sharedBytes};
 }
 
 size_t KernelProgram::numberOf(const std::string &name) const {
@@ -172,8 +176,7 @@ void KernelProgram::run(const StepInput &input) {
       continue;
     const BuiltKernel &built = kernels.at(launch.kernel);
     modules.push_back(device->load(built.code, launch.kernel));
-    loaded.push_back(
-        modules.back()->kernel(launch.kernel, built.parameters, uint64_t(built.sharedBytes)));
+    loaded.push_back(modules.back()->kernel(launch.kernel, built.parameters, built.sharedBytes));
     std::vector<uint64_t> parameters;
     for (const Argument &argument : launch.arguments)
       parameters.push_back(value(argument));

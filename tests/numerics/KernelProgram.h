@@ -31,10 +31,9 @@ struct ArenaBuffer {
   int64_t rowBytes, blockBytes, fixedBytes;
 };
 struct BuiltKernel {
-  std::string text;
   std::vector<std::byte> code;
-  unsigned parameters;
-  int64_t sharedBytes;
+  uint32_t parameters;
+  uint64_t sharedBytes;
 };
 
 /// What a step works on. `pool` is the address of cache page 0.
