@@ -1,46 +1,21 @@
 // A module of the plan dialect becomes a plan file that says the same.
 #include "compiler/planfile/PlanBuilder.h"
-#include "dialects/plan/Plan.h"
 #include "runtime/base/Error.h"
 #include "runtime/plan/PlanFile.h"
+#include "tests/unit/PlanModule.h"
 
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
 using namespace m3c;
+using test::planModule;
 
 namespace {
 
-const char *const text = R"mlir(
-plan.weight_buffer @w panel_scales bits = 8 row_length = 4 panels = 2 bytes = 128 pieces = [
-  {tensor = "q.weight_scale_inv", dtype = "U8", shape = array<i64: 16, 4>, first_panel = 1 : i64,
-   panel_step = 1 : i64, dest_offset = 0 : i64} ]
-plan.cache nvfp4 grid e4m3 page_tokens = 128 page_bytes = 55296 slot_bytes = 9216
-  kv_offsets = [0, 18432] index_offsets = [-1, 36864]
-plan.program @step {
-  plan.bucket rows = 2 logit_rows = 1 arena = 4096 + blocks * 64 {
-    %s = plan.buffer "scores" size = rows * 0 + blocks * 16 + 0 at 3072 + blocks * 0
-    %h = plan.buffer "hidden" size = rows * 1024 + blocks * 0 + 0 at 0 + blocks * 0
-    %logits = plan.buffer "logits" size = rows * 0 + blocks * 0 + 1024 at 2048 + blocks * 0
-    %w = plan.weight @w offset 64
-    %kv = plan.pool offset 18432
-    %ids = plan.batch token_ids
-    %n = plan.scalar -5
-    plan.launch @norm(r %ids : !plan.pointer, w %h : !plan.buffer, w %s : !plan.buffer) grid [2, blocks(4), 1] label "norm"
-    plan.tap hidden layer = 1 row_bytes = 1024 %h
-    plan.launch @head(r %w : !plan.pointer, rw %kv : !plan.pointer, r %n : i64, w %logits : !plan.buffer) grid [4, 1, 1] label "head"
-    plan.output %logits
-  }
-}
-plan.kernel @norm family "norm" params 3
-plan.kernel @head family "head" params 4
-)mlir";
-
-class PlanBuilderTest : public ::testing::Test {
+class PlanBuilderTest : public test::PlanModuleTest {
 protected:
   PlanBuilderTest() {
-    context.loadDialect<planir::PlanDialect>();
     config.modelType = "test";
     config.layers = 2;
     config.hidden = 256;
@@ -63,13 +38,12 @@ protected:
         .bytes();
   }
 
-  mlir::MLIRContext context;
   ModelConfig config;
   std::map<std::string, KernelBuild> kernels;
 };
 
 TEST_F(PlanBuilderTest, TablesSayWhatTheModuleSays) {
-  plan::PlanFile file = plan::PlanFile::fromBytes(build(text), "test");
+  plan::PlanFile file = plan::PlanFile::fromBytes(build(planModule), "test");
   file.verify();
   const plan::Tables &tables = file.tables();
   const plan::Bucket &bucket = *tables.targets()->Get(0)->buckets()->Get(0);
@@ -98,7 +72,7 @@ TEST_F(PlanBuilderTest, TablesSayWhatTheModuleSays) {
 }
 
 TEST_F(PlanBuilderTest, EqualObjectsShareASectionAndSourcesAreKept) {
-  plan::PlanFile file = plan::PlanFile::fromBytes(build(text), "test");
+  plan::PlanFile file = plan::PlanFile::fromBytes(build(planModule), "test");
   unsigned code = 0, sources = 0;
   for (uint32_t i = 0; i < file.sectionCount(); ++i) {
     code += file.section(i).kind == uint32_t(plan::SectionKind::Code);
@@ -108,11 +82,13 @@ TEST_F(PlanBuilderTest, EqualObjectsShareASectionAndSourcesAreKept) {
   EXPECT_EQ(sources, 1u);
 }
 
-TEST_F(PlanBuilderTest, EqualInputGivesEqualBytes) { EXPECT_EQ(build(text), build(text)); }
+TEST_F(PlanBuilderTest, EqualInputGivesEqualBytes) {
+  EXPECT_EQ(build(planModule), build(planModule));
+}
 
 TEST_F(PlanBuilderTest, RefusesWhatWasNotBuilt) {
   kernels.erase("head");
-  EXPECT_THROW(build(text), Error);
+  EXPECT_THROW(build(planModule), Error);
 }
 
 } // namespace
