@@ -3,7 +3,7 @@
 #pragma once
 
 #include "models/minimax_m3/WeightMap.h"
-#include "runtime/base/CheckpointDigests.h"
+#include "runtime/checkpoint/CheckpointDigests.h"
 
 #include <filesystem>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "compiler/interpreter/Score.h"
 
 #include "runtime/base/Error.h"
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include <cmath>
 #include <cstring>

@@ -2,7 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
-#include "runtime/base/ValueCheck.h"
+#include "runtime/checkpoint/ValueCheck.h"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 
 #include "compiler/interpreter/Linear.h"
 #include "dialects/m3/M3.h"
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 #include <list>
 #include <map>

@@ -1,7 +1,7 @@
 #include "compiler/report/Capacity.h"
 
-#include "runtime/base/Dtype.h"
 #include "runtime/base/Error.h"
+#include "runtime/checkpoint/Dtype.h"
 
 #include <algorithm>
 #include <charconv>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "models/minimax_m3/ModelConfig.h"
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 namespace m3c {
 

@@ -1,7 +1,7 @@
 #include "runtime/plan/PlanCheck.h"
 
-#include "runtime/base/Dtype.h"
 #include "runtime/base/Error.h"
+#include "runtime/checkpoint/Dtype.h"
 #include "runtime/plan/List.h"
 
 #include <fmt/format.h>

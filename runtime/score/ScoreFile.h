@@ -1,7 +1,7 @@
 // The files of `m3-run score` and `m3c interpret`: token ids in, logits and choices out.
 #pragma once
 
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include <filesystem>
 #include <string>

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/text/Tokenizer.h"
 
 namespace m3c::text {

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/Checkpoint.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 namespace m3c::text {
 

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/text/bpe/AddedTokens.h"
 
 namespace m3c::text {

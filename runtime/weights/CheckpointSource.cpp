@@ -1,9 +1,9 @@
 #include "runtime/weights/CheckpointSource.h"
 
-#include "runtime/base/CheckpointDigests.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
-#include "runtime/base/ValueCheck.h"
+#include "runtime/checkpoint/CheckpointDigests.h"
+#include "runtime/checkpoint/ValueCheck.h"
 #include "runtime/plan/List.h"
 
 #include <fmt/format.h>

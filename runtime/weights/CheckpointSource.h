@@ -2,7 +2,7 @@
 // file that is cut while it is read gives an error.
 #pragma once
 
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/weights/WeightSource.h"
 
 namespace m3c {

@@ -1,9 +1,9 @@
 #include "runtime/weights/SyntheticSource.h"
 
-#include "runtime/base/Dtype.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
 #include "runtime/base/Hash.h"
+#include "runtime/checkpoint/Dtype.h"
 #include "runtime/plan/List.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "runtime/weights/WeightBinder.h"
 
-#include "runtime/base/Dtype.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
+#include "runtime/checkpoint/Dtype.h"
 #include "runtime/plan/List.h"
 #include "runtime/weights/CheckpointSource.h"
 #include "runtime/weights/Repack.h"

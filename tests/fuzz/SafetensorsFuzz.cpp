@@ -1,7 +1,7 @@
 // Any bytes as a safetensors file: an Error or a header whose tensors tile the file.
 #include "runtime/base/Error.h"
-#include "runtime/base/Safetensors.h"
-#include "runtime/base/ValueCheck.h"
+#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/checkpoint/ValueCheck.h"
 
 #include <cstdlib>
 

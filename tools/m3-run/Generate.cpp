@@ -1,7 +1,7 @@
 // `m3-run generate`: text from a prompt.
-#include "runtime/base/Checkpoint.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Log.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/sample/Sampler.h"
 #include "runtime/text/ChatTemplate.h"
 #include "runtime/text/StreamDecoder.h"

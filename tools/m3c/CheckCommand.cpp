@@ -2,7 +2,7 @@
 #include "compiler/import/Import.h"
 #include "runtime/base/Log.h"
 #include "runtime/base/Progress.h"
-#include "runtime/base/ValueCheck.h"
+#include "runtime/checkpoint/ValueCheck.h"
 #include "tools/m3c/Commands.h"
 
 #include <memory>

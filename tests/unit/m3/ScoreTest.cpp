@@ -3,7 +3,7 @@
 #include "compiler/interpreter/Score.h"
 #include "models/minimax_m3/GraphBuilder.h"
 #include "runtime/base/Error.h"
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include "gtest/gtest.h"
 #include <cstring>

@@ -1,5 +1,5 @@
 // m3-run as a user runs it, over the toy plan: results, exit codes, messages, what it links.
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 #include "tests/unit/runtime/ToyPlan.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 #include "tests/unit/base/TempFolder.h"
 

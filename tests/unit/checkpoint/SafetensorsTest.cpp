@@ -1,4 +1,4 @@
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include "tests/unit/base/TempFolder.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/base/Hash.h"
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include <filesystem>
 #include <map>

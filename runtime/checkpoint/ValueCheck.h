@@ -3,7 +3,7 @@
 // §7).
 #pragma once
 
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 #include <functional>
 #include <optional>

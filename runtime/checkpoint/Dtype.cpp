@@ -1,4 +1,4 @@
-#include "runtime/base/Dtype.h"
+#include "runtime/checkpoint/Dtype.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"

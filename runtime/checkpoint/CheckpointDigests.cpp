@@ -1,4 +1,4 @@
-#include "runtime/base/CheckpointDigests.h"
+#include "runtime/checkpoint/CheckpointDigests.h"
 
 #include "runtime/base/Hash.h"
 

@@ -2,7 +2,7 @@
 // compares it with the folder that it binds.
 #pragma once
 
-#include "runtime/base/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 #include <string>
 #include <vector>

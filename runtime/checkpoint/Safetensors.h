@@ -2,8 +2,8 @@
 // a JSON header, the data. The reader refuses what another reader could read differently.
 #pragma once
 
-#include "runtime/base/Dtype.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/checkpoint/Dtype.h"
 
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-#include "runtime/base/ValueCheck.h"
+#include "runtime/checkpoint/ValueCheck.h"
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"

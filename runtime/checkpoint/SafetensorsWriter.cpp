@@ -1,6 +1,6 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
-#include "runtime/base/Safetensors.h"
+#include "runtime/checkpoint/Safetensors.h"
 
 #include <algorithm>
 
