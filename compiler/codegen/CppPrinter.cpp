@@ -214,13 +214,14 @@ LogicalResult Printer::memory(Operation *op) {
         return success();
       })
       .Case([&](LoadScalarOp op) {
-        line(formatv("{0} {1} = *({2});", elementType(op.getResult().getType()),
+        line(formatv("{0} {1} = loadScalar({2});", elementType(op.getResult().getType()),
                      fresh(op.getResult(), "e"), address(op.getView(), op.getIndices())) +
              origin(op));
         return success();
       })
       .Case([&](StoreScalarOp op) {
-        line(formatv("*({0}) = {1};", address(op.getView(), op.getIndices()), name(op.getValue())) +
+        line(formatv("storeScalar({0}, {1});", address(op.getView(), op.getIndices()),
+                     name(op.getValue())) +
              origin(op));
         return success();
       })
@@ -368,7 +369,7 @@ LogicalResult Printer::forLoop(scf::ForOp loop) {
     names[result] = name(argument); // a copy: the map may move its strings as it grows
   }
   if (loop->hasAttr("unroll"))
-    line("#pragma clang loop unroll(full)");
+    line("M3_UNROLL");
   std::string i = fresh(loop.getInductionVar(), "it");
   line(formatv("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", i, name(loop.getLowerBound()),
                name(loop.getUpperBound()), name(loop.getStep())));

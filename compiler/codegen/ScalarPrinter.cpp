@@ -106,7 +106,7 @@ constexpr Spelling spellings[] = {
     {"arith.minnumf", "minimum", false},
     {"arith.negf", "-", false},
     {"arith.select", "select", false},
-    {"math.exp", "exp", false},
+    {"math.exp", "exponential", false},
     {"math.sqrt", "squareRoot", false},
     {"math.absf", "magnitude", false},
     {"math.fma", "fusedMultiplyAdd", false},

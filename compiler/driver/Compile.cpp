@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace m3c {
 
@@ -74,34 +75,42 @@ private:
   void checkOptions() {
     checkDisabled(options.disabledPasses);
     checkDumped(options.dumpAfter);
-    target = options.target.empty() ? allTargets().front().get() : findTarget(options.target);
-    if (!target)
-      throw Error(fmt::format("unknown target '{}'", options.target), "--target", "",
-                  "`m3c targets` lists them", ExitCode::Usage);
-    for (const Chip &chip : target->chips())
-      if (options.chips.empty() || std::ranges::count(options.chips, chip.name))
-        chips.push_back(chip);
-    for (const std::string &name : options.chips)
-      if (std::ranges::find(chips, name, &Chip::name) == chips.end())
-        throw Error(fmt::format("the target {} has no chip '{}'", target->name().str(), name),
-                    "--chip", "", "`m3c targets` lists them", ExitCode::Usage);
+    chooseChips();
     if (options.activations != "f32")
-      throw Error(fmt::format("activations in {} are not available on {}", options.activations,
-                              target->name().str()),
-                  "--numerics", "its kernels keep activations in FP32",
+      throw Error(fmt::format("activations in {} are not available", options.activations),
+                  "--numerics", "kernels keep activations in FP32",
                   "use --numerics activations=f32", ExitCode::Usage);
+  }
+
+  void chooseChips() {
+    if (options.targets.empty())
+      options.targets.push_back(allTargets().front()->name().str());
+    for (const std::string &name : options.targets) {
+      const Target *target = findTarget(name);
+      if (!target)
+        throw Error(fmt::format("unknown target '{}'", name), "--target", "",
+                    "`m3c targets` lists them", ExitCode::Usage);
+      for (const Chip &chip : target->chips())
+        if ((options.chips.empty() || std::ranges::count(options.chips, chip.name)) &&
+            std::ranges::none_of(chips, [&](auto &known) { return known.chip.name == chip.name; }))
+          chips.push_back({target, chip});
+    }
+    for (const std::string &name : options.chips)
+      if (std::ranges::none_of(chips, [&](auto &known) { return known.chip.name == name; }))
+        throw Error(
+            fmt::format("the target {} has no chip '{}'", fmt::join(options.targets, ","), name),
+            "--chip", "", "`m3c targets` lists them", ExitCode::Usage);
   }
 
   // Everything that the bytes of the plan depend on.
   CacheKey planKey() const {
     CacheKey key("plan");
     key.add("checkpoint", model.digests.all())
-        .add("target", target->name().str())
         .add("cache", cacheChoice.type + " " + cacheChoice.grid)
         .add("activations", options.activations)
         .add("sources", options.keepSources ? "kept" : "")
         .add("program", programIdentity());
-    for (const Chip &chip : chips)
+    for (const auto &[target, chip] : chips)
       key.add("chip", chip.name + " " + target->toolchain(chip));
     for (const std::string &choice : options.schedule)
       key.add("schedule", choice);
@@ -111,7 +120,7 @@ private:
   }
 
   std::vector<std::byte> build() {
-    Lowering lowering(options, *target);
+    Lowering lowering(options);
     stage("building the graph", "", [&] { lowering.buildGraph(model, cacheChoice); });
     progress.stage("passes", lowering.stepCount(chips.size()));
     lowering.runPasses(chips, [&](const std::string &item, double seconds) {
@@ -144,14 +153,14 @@ private:
       decisions.push_back(decision("schedule", choice, "as asked for by --schedule"));
     for (const std::string &pass : options.disabledPasses)
       decisions.push_back(decision("pass " + pass, "not run", "as asked for by --disable-pass"));
-    return manifestText(options, model, cacheChoice, *target, chips, decisions);
+    return manifestText(options, model, cacheChoice, chips, decisions);
   }
 
   void forecast(const Lowering &lowering) {
     result.forecast = lowering.forecast();
     for (size_t i = 0; i < chips.size(); ++i)
       for (const KernelText &kernel : lowering.kernels(i))
-        if (!cache.load(kernelKey(kernel, *target, chips[i])))
+        if (!cache.load(kernelKey(kernel, *chips[i].target, chips[i].chip)))
           ++result.forecast.kernelsToBuild;
     // A kernel takes 0.1 to 0.4 s on one core of a current machine.
     constexpr double secondsPerKernel = 0.25;
@@ -164,17 +173,18 @@ private:
 
   void buildChip(Lowering &lowering, size_t index) {
     const std::vector<KernelText> &kernels = lowering.kernels(index);
-    progress.stage("compiling for " + chips[index].name, kernels.size());
+    const auto &[target, chip] = chips[index];
+    progress.stage("compiling for " + chip.name, kernels.size());
     auto begun = Clock::now();
     std::vector<BuildResult> built =
-        buildKernels(kernels, *target, chips[index], cache, threads(),
+        buildKernels(kernels, *target, chip, cache, threads(),
                      [&](size_t done, const std::string &name) { progress.update(done, name); });
     double wall = std::chrono::duration<double>(Clock::now() - begun).count();
     for (size_t i = 0; i < built.size(); ++i)
       ++(built[i].seconds > 0 ? result.kernelsBuilt : result.kernelsFromCache);
-    addTime("compiling kernels", chips[index].name, wall);
+    addTime("compiling kernels", chip.name, wall);
     for (size_t i = 0; i < built.size(); ++i)
-      kernelTimes.push_back({kernels[i].name, chips[index].name, built[i].seconds});
+      kernelTimes.push_back({kernels[i].name, chip.name, built[i].seconds});
     lowering.addObjects(index, built);
   }
 
@@ -192,8 +202,7 @@ private:
   CompileResult result;
   ImportedModel model;
   CacheChoice cacheChoice;
-  const Target *target = nullptr;
-  std::vector<Chip> chips;
+  std::vector<ChipTarget> chips;
   uint64_t passesRun = 0;
   std::vector<StageTime> kernelTimes;
 };

@@ -15,8 +15,8 @@ namespace m3c {
 struct CompileOptions {
   std::string checkpoint;            ///< model folder
   std::string output;                ///< plan file; may be empty for a dry run
-  std::string target;                ///< name of a target; empty = the first that is built in
-  std::vector<std::string> chips;    ///< of the target; empty = all
+  std::vector<std::string> targets;  ///< by name; empty = the first that is built in
+  std::vector<std::string> chips;    ///< of the targets; empty = all
   std::string cache;                 ///< "f32", "bf16", "fp8", "nvfp4"; empty = the default rule
   std::string grid;                  ///< "e4m3", "exact"; empty = the default of the cache type
   std::string activations = "f32";   ///< arithmetic of activations between kernels

@@ -2,7 +2,6 @@
 
 #include "compiler/codegen/CppPrinter.h"
 #include "compiler/driver/Interrupt.h"
-#include "compiler/toolchains/Inspect.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -71,6 +70,7 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
   }
   text.params = uint32_t(kernel.getArgumentTypes().size());
   text.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
+  text.threads = target.threadsPerItem(kernel);
   text.source = std::move(*source);
   text.tile = printed(kernel) + "\n";
   text.patterns = patternsOf(kernel, target, chip);
@@ -107,10 +107,9 @@ CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &c
 
 BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip) {
   auto begun = std::chrono::steady_clock::now();
-  BuildResult result{target.build(kernel.name, kernel.source, chip)};
-  toolchains::Inspection code = toolchains::inspectObject(kernel.name, result.object);
-  toolchains::checkPatterns(kernel.name + " for " + chip.name, code, {kernel.patterns, {}});
-  result.spills = code.stackSpills;
+  BuildResult result;
+  result.object = target.build(kernel.name, kernel.source, chip);
+  result.facts = target.inspect(kernel.name + " for " + chip.name, result.object, kernel.patterns);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return result;
 }
@@ -126,7 +125,7 @@ buildKernels(const std::vector<KernelText> &kernels, const Target &target, const
   auto buildOne = [&](const KernelText &kernel) -> BuildResult {
     CacheKey key = kernelKey(kernel, target, chip);
     if (std::optional<std::vector<std::byte>> known = cache.load(key))
-      return {std::move(*known)};
+      return {std::move(*known), 0, {}};
     BuildResult built = buildKernel(kernel, target, chip);
     cache.store(key, built.object);
     return built;

@@ -16,8 +16,9 @@ struct KernelText {
   std::string name, family, schedule;
   uint32_t params = 0;
   uint64_t sharedBytes = 0;
-  std::string source; ///< what the target's compiler takes
-  std::string tile;   ///< the tile.kernel as IR text
+  uint32_t threads = 1; ///< that run one work item
+  std::string source;   ///< what the target's compiler takes
+  std::string tile;     ///< the tile.kernel as IR text
   /// What the machine code must show by the rows of the atoms that the kernel uses.
   std::vector<std::string> patterns;
 };
@@ -28,8 +29,8 @@ std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target
 
 struct BuildResult {
   std::vector<std::byte> object;
-  double seconds = 0;  ///< 0 for one from the cache
-  uint64_t spills = 0; ///< vector registers moved to the stack; not counted for one from the cache
+  double seconds = 0; ///< 0 for one from the cache
+  CodeFacts facts;    ///< empty for one from the cache
 };
 
 /// The key of a kernel's object: text, header digests, chip, toolchain, this build of m3c.

@@ -24,8 +24,7 @@ std::string printed(mlir::Operation *op) {
 
 } // namespace
 
-Lowering::Lowering(const CompileOptions &options, const Target &target)
-    : options(options), target(target) {
+Lowering::Lowering(const CompileOptions &options) : options(options) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   context.appendDialectRegistry(registry);
@@ -43,11 +42,11 @@ uint64_t Lowering::stepCount(size_t chips) const {
   return graphSteps().size() + chips * chipSteps("", {}).size();
 }
 
-void Lowering::runPasses(const std::vector<Chip> &chips,
+void Lowering::runPasses(const std::vector<ChipTarget> &chips,
                          const std::function<void(const std::string &, double)> &after) {
   runOn(*graph, graphSteps(), "", after);
-  for (const Chip &chip : chips) {
-    variants.push_back({chip, graph->clone(), {}});
+  for (const auto &[target, chip] : chips) {
+    variants.push_back({target, chip, graph->clone(), {}});
     runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);
   }
 }
@@ -79,7 +78,7 @@ void Lowering::dump(const PassStep &step, mlir::ModuleOp module, const std::stri
 
 void Lowering::printKernels() {
   for (Variant &variant : variants)
-    variant.kernels = m3c::printKernels(*variant.module, target, variant.chip);
+    variant.kernels = m3c::printKernels(*variant.module, *variant.target, variant.chip);
 }
 
 void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) {
@@ -129,17 +128,26 @@ void Lowering::keepSources(std::map<std::string, KernelBuild> &kernels,
       if (kept.empty())
         kept = text.source;
       else if (kept != text.source)
-        extras[stem + ".cpp"] = text.source;
+        extras[stem + variant.target->fileSuffixes().first.str()] = text.source;
     }
-  for (const auto &[path, text] : target.deviceHeaders())
-    extras["include/" + path] = text;
+  keepHeaders(extras);
+}
+
+/// The headers of each target once; with several targets each has a folder of its own.
+void Lowering::keepHeaders(std::map<std::string, std::string> &extras) const {
+  bool several = std::ranges::any_of(
+      variants, [&](const Variant &variant) { return variant.target != variants[0].target; });
+  for (const Variant &variant : variants)
+    for (const auto &[path, text] : variant.target->deviceHeaders())
+      extras[(several ? "include-" + variant.target->name().str() : "include") + "/" + path] = text;
 }
 
 plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest) {
   PlanContent content{model.config, builds, {}, std::move(manifest), {}};
   for (const Variant &variant : variants)
-    content.targets.push_back({target.name().str(), variant.chip.name, variant.chip.features,
-                               target.proof().str(), *variant.module});
+    content.targets.push_back({variant.target->name().str(), variant.chip.name,
+                               variant.chip.features, variant.target->proof().str(),
+                               *variant.module});
   if (options.keepSources)
     keepSources(content.kernels, content.extras);
   return buildPlan(content);

@@ -1,4 +1,4 @@
-// From an imported model to kernels as text and a scheduled plan, for every chip of a target.
+// From an imported model to kernels as text and a scheduled plan, for every chip asked for.
 #pragma once
 
 #include "compiler/driver/Kernels.h"
@@ -13,7 +13,7 @@ namespace m3c {
 
 class Lowering {
 public:
-  Lowering(const CompileOptions &options, const Target &target);
+  explicit Lowering(const CompileOptions &options);
 
   /// The m3 function of the model.
   void buildGraph(const ImportedModel &model, const CacheChoice &cache);
@@ -21,7 +21,7 @@ public:
   uint64_t stepCount(size_t chips) const;
   /// Graph passes once, then the chip's passes on a copy for each. `after` gets "pass" or
   /// "chip: pass" and its seconds. Throws Error when the launches of two chips differ.
-  void runPasses(const std::vector<Chip> &chips,
+  void runPasses(const std::vector<ChipTarget> &chips,
                  const std::function<void(const std::string &, double)> &after);
   void printKernels();
 
@@ -35,6 +35,7 @@ public:
 private:
   // The module of one chip.
   struct Variant {
+    const Target *target;
     Chip chip;
     mlir::OwningOpRef<mlir::ModuleOp> module;
     std::vector<KernelText> kernels;
@@ -43,11 +44,11 @@ private:
   void runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps, const std::string &prefix,
              const std::function<void(const std::string &, double)> &after);
   void dump(const PassStep &step, mlir::ModuleOp module, const std::string &prefix);
+  void keepHeaders(std::map<std::string, std::string> &extras) const;
   void keepSources(std::map<std::string, KernelBuild> &builds,
                    std::map<std::string, std::string> &extras) const;
 
   const CompileOptions &options;
-  const Target &target;
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> graph;
   std::vector<Variant> variants;

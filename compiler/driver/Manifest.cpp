@@ -96,14 +96,14 @@ static ordered_json findingsJson(const Findings &findings) {
 }
 
 std::string manifestText(const CompileOptions &options, const ImportedModel &model,
-                         const CacheChoice &cache, const Target &target,
-                         const std::vector<Chip> &chips, const ordered_json &decisions) {
+                         const CacheChoice &cache, const std::vector<ChipTarget> &chips,
+                         const ordered_json &decisions) {
   ordered_json targets = ordered_json::array();
-  for (const Chip &chip : chips)
-    targets.push_back({{"target", target.name().str()},
+  for (const auto &[target, chip] : chips)
+    targets.push_back({{"target", target->name().str()},
                        {"chip", chip.name},
-                       {"toolchain", target.toolchain(chip)},
-                       {"proof", target.proof().str()}});
+                       {"toolchain", target->toolchain(chip)},
+                       {"proof", target->proof().str()}});
   ordered_json manifest = {
       {"m3c", versionText()},
       {"semantics",

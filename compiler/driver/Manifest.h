@@ -28,8 +28,8 @@ nlohmann::ordered_json weightDecisions(mlir::ModuleOp graph);
 
 /// JSON without timings, paths or host names.
 std::string manifestText(const CompileOptions &options, const ImportedModel &model,
-                         const CacheChoice &cache, const Target &target,
-                         const std::vector<Chip> &chips, const nlohmann::ordered_json &decisions);
+                         const CacheChoice &cache, const std::vector<ChipTarget> &chips,
+                         const nlohmann::ordered_json &decisions);
 
 /// Version of m3c.
 const char *versionText();

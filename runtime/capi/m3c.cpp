@@ -145,7 +145,7 @@ m3c_status m3c_plan_info(const m3c_plan *plan, m3c_model_info *info) {
     full.eos_token = tables.model()->eos_token();
     full.page_tokens = tables.cache()->page_tokens();
     full.page_bytes = tables.cache()->page_bytes();
-    full.weight_bytes = Weights::bytesNeeded(tables);
+    full.weight_bytes = Weights::bytesNeeded(tables, plan->engine->target());
     full.threads = plan->engine->device().info().workers;
     std::memcpy(info, &full, std::min(size, sizeof(full)));
   });

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <thread>
+
 namespace m3c {
 
 Engine::Engine(plan::PlanFile plan, const hal::DeviceOptions &options) : file(std::move(plan)) {
@@ -67,7 +69,8 @@ void Engine::checkConfig(const WeightSource &source) const {
 
 void Engine::bindWeights(const WeightSource &source, const WeightProgress &progress) {
   checkConfig(source);
-  weights = Weights::bind(tables(), source, *hardware, hardware->info().workers, progress);
+  weights = Weights::bind(tables(), *chosen, source, *hardware, std::thread::hardware_concurrency(),
+                          progress);
 }
 
 } // namespace m3c

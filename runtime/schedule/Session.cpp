@@ -45,7 +45,7 @@ Ledger Session::ledger(const Engine &engine, const SessionOptions &options) {
   const plan::Tables &tables = engine.tables();
   StepLimits limits = limitsOf(engine, options);
   Ledger ledger;
-  ledger.add("weights", Weights::bytesNeeded(tables));
+  ledger.add("weights", Weights::bytesNeeded(tables, engine.target()));
   ledger.add("code", engine.codeBytes());
   ledger.add("KV cache", options.pages * tables.cache()->page_bytes());
   ledger.add("arena", StepGraphs::arenaBytes(engine.target(), limits));
@@ -57,7 +57,7 @@ void Session::checkMemory(const Engine &engine, const SessionOptions &options) {
   const plan::Cache &cache = *engine.tables().cache();
   uint64_t needed = ledger(engine, options).total() - engine.codeBytes();
   if (engine.hasWeights())
-    needed -= Weights::bytesNeeded(engine.tables());
+    needed -= Weights::bytesNeeded(engine.tables(), engine.target());
   uint64_t available = engine.device().availableBytes();
   if (needed <= available)
     return;

@@ -114,21 +114,23 @@ void place(const Task &task, std::span<const std::byte> stored, std::byte *buffe
   }
 }
 
-/// Runs the tasks on several threads; keeps the fault of the earliest task.
+/// Runs tasks on several threads; keeps the fault of the earliest task.
 class Loader {
 public:
-  Loader(const std::vector<Task> &tasks, const WeightSource &source, hal::Buffer &memory,
+  Loader(const std::vector<Task> &tasks, const WeightSource &source, unsigned threads,
          const WeightProgress &progress)
-      : tasks(tasks), source(source), memory(memory), progress(progress) {
+      : source(source), threads(threads), progress(progress) {
     for (const Task &task : tasks)
       total += task.end - task.begin;
   }
 
-  void run(unsigned threads) {
+  /// `memory` is where destination 0 of the tasks lies.
+  void run(std::span<const Task> tasks, std::byte *memory) {
+    next = 0;
     std::vector<std::thread> helpers;
     for (unsigned i = 1; i < std::min<size_t>(threads, tasks.size()); ++i)
-      helpers.emplace_back([this] { work(); });
-    work();
+      helpers.emplace_back([&] { work(tasks, memory); });
+    work(tasks, memory);
     for (std::thread &helper : helpers)
       helper.join();
     if (fault)
@@ -136,14 +138,14 @@ public:
   }
 
 private:
-  void work() {
+  void work(std::span<const Task> tasks, std::byte *memory) {
     std::vector<std::byte> stored;
     for (size_t i; (i = next++) < tasks.size() && i < faultTask;) {
       try {
         const Task &task = tasks[i];
         stored.resize(task.end - task.begin);
         source.read(*task.piece, task.begin, stored);
-        place(task, stored, memory.host() + task.destination);
+        place(task, stored, memory + task.destination);
         report(task);
       } catch (...) {
         std::lock_guard lock(mutex);
@@ -162,9 +164,8 @@ private:
       progress(done, total, task.piece->tensor()->string_view());
   }
 
-  const std::vector<Task> &tasks;
   const WeightSource &source;
-  hal::Buffer &memory;
+  const unsigned threads;
   const WeightProgress &progress;
   std::atomic<size_t> next{0}, faultTask{SIZE_MAX};
   std::mutex mutex;
@@ -195,29 +196,67 @@ std::unique_ptr<WeightSource> openWeights(const std::string &where, const plan::
   return std::make_unique<SyntheticSource>(seed, tables);
 }
 
-uint64_t Weights::bytesNeeded(const plan::Tables &tables) {
-  uint64_t bytes = 0;
-  for (const plan::WeightBuffer *buffer : plan::list(tables.weights()))
-    bytes += alignUp(buffer->bytes());
-  return bytes;
+/// Which buffers the launches of a target read.
+static std::vector<bool> buffersOf(const plan::Tables &tables, const plan::Target &target) {
+  std::vector<bool> used(plan::list(tables.weights()).size(), false);
+  for (const plan::Bucket *bucket : plan::list(target.buckets()))
+    for (const plan::Launch *launch : plan::list(bucket->launches()))
+      for (const plan::Arg *arg : plan::list(launch->args()))
+        if (arg->kind() == plan::ArgKind::Weight)
+          used.at(arg->index()) = true;
+  return used;
 }
 
-Weights Weights::bind(const plan::Tables &tables, const WeightSource &source, hal::Device &device,
-                      unsigned threads, const WeightProgress &progress) {
-  Weights weights;
-  for (const plan::WeightBuffer *buffer : plan::list(tables.weights()))
-    for (const plan::WeightPiece *piece : plan::list(buffer->pieces()))
-      source.check(*piece);
-  weights.memory = device.allocate(bytesNeeded(tables), hal::MemoryKind::Device, "the weights");
-  std::vector<Task> tasks;
-  uint64_t end = 0;
+Weights::Weights(const plan::Tables &tables, const plan::Target &target) {
+  std::vector<bool> used = buffersOf(tables, target);
   for (const plan::WeightBuffer *buffer : plan::list(tables.weights())) {
-    addTasks(*buffer, end, tasks);
-    weights.offsets.push_back(end);
-    weights.sizes.push_back(buffer->bytes());
-    end += alignUp(buffer->bytes());
+    bool take = used[offsets.size()];
+    offsets.push_back(take ? total : absent);
+    sizes.push_back(buffer->bytes());
+    total += take ? alignUp(buffer->bytes()) : 0;
   }
-  Loader(tasks, source, *weights.memory, progress).run(std::max(1u, threads));
+}
+
+uint64_t Weights::bytesNeeded(const plan::Tables &tables, const plan::Target &target) {
+  return Weights(tables, target).total;
+}
+
+/// Memory that the CPU cannot reach gets one buffer after the other, put together in ordinary
+/// memory.
+static void loadStaged(Loader &loader, std::span<const Task> tasks, hal::Device &device,
+                       hal::Buffer &memory) {
+  std::unique_ptr<hal::Stream> stream = device.createStream();
+  std::vector<std::byte> staging;
+  for (size_t begin = 0, end; begin < tasks.size(); begin = end) {
+    const Task &first = tasks[begin];
+    for (end = begin; end < tasks.size() && tasks[end].buffer == first.buffer;)
+      ++end;
+    staging.assign(first.buffer->bytes(), std::byte{0});
+    loader.run(tasks.subspan(begin, end - begin), staging.data() - first.destination);
+    stream->write(memory, first.destination, staging);
+  }
+  stream->synchronize();
+}
+
+Weights Weights::bind(const plan::Tables &tables, const plan::Target &target,
+                      const WeightSource &source, hal::Device &device, unsigned threads,
+                      const WeightProgress &progress) {
+  Weights weights(tables, target);
+  std::vector<Task> tasks;
+  for (uint32_t i = 0; i < weights.offsets.size(); ++i) {
+    if (weights.offsets[i] == absent)
+      continue;
+    const plan::WeightBuffer &buffer = *tables.weights()->Get(i);
+    for (const plan::WeightPiece *piece : plan::list(buffer.pieces()))
+      source.check(*piece);
+    addTasks(buffer, weights.offsets[i], tasks);
+  }
+  weights.memory = device.allocate(weights.total, hal::MemoryKind::Device, "the weights");
+  Loader loader(tasks, source, std::max(1u, threads), progress);
+  if (std::byte *host = weights.memory->host())
+    loader.run(tasks, host);
+  else
+    loadStaged(loader, tasks, device, *weights.memory);
   return weights;
 }
 

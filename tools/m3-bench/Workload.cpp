@@ -119,7 +119,8 @@ std::vector<StepShape> Workload::prefillShapes(uint64_t tokens, const ExpertCoun
 
 uint64_t Workload::workingSet(uint64_t context) const {
   const plan::Cache &cache = *tables().cache();
-  return Weights::bytesNeeded(tables()) + (context / cache.page_tokens() + 1) * cache.page_bytes();
+  return Weights::bytesNeeded(tables(), loaded->target()) +
+         (context / cache.page_tokens() + 1) * cache.page_bytes();
 }
 
 nlohmann::ordered_json Workload::json() const {
@@ -133,7 +134,7 @@ nlohmann::ordered_json Workload::json() const {
                  {"experts", model.experts()},
                  {"vocab", model.vocab()},
                  {"cache", plan::EnumNameCacheType(tables().cache()->type())},
-                 {"weight_bytes", Weights::bytesNeeded(tables())},
+                 {"weight_bytes", Weights::bytesNeeded(tables(), loaded->target())},
                  {"target", loaded->target().name()->str()},
                  {"chip", loaded->target().chip()->str()}};
   out["device"] = loaded->device().info().name;
@@ -153,7 +154,7 @@ std::string Workload::text() const {
                      "start    plan {:.1f} ms, weights {:.1f} ms, session {:.1f} ms, first token "
                      "({} tokens) {:.1f} ms: {:.1f} ms\n",
                      options.plan, model.layers(), model.hidden(), model.experts(),
-                     byteText(Weights::bytesNeeded(tables())), options.weights,
+                     byteText(Weights::bytesNeeded(tables(), loaded->target())), options.weights,
                      plan::EnumNameCacheType(tables().cache()->type()),
                      loaded->target().chip()->str(), threads(), times.open * 1e3,
                      times.weights * 1e3, times.session * 1e3, firstPrompt, times.firstToken * 1e3,

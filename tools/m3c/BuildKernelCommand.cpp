@@ -1,6 +1,5 @@
 // `m3c build-kernel K.mlir --target T`: a tile kernel as text to machine code.
 #include "compiler/driver/BuildKernel.h"
-#include "compiler/toolchains/Inspect.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 #include "tools/m3c/Commands.h"
@@ -36,26 +35,30 @@ int runBuildKernel(const BuildKernelOptions &options) {
   for (const BuiltKernel &kernel : buildKernelFile(options.file, *target, options.chips)) {
     std::filesystem::path stem =
         std::filesystem::path(options.folder) / fmt::format("{}.{}", kernel.name, kernel.chip);
-    write(stem.string() + ".so", kernel.result.object);
-    write(stem.string() + ".cpp", std::as_bytes(std::span(kernel.text.source)));
-    toolchains::Inspection code = toolchains::inspectObject(kernel.name, kernel.result.object);
+    auto [sourceSuffix, objectSuffix] = target->fileSuffixes();
+    std::string source = stem.string() + sourceSuffix.str(),
+                object = stem.string() + objectSuffix.str();
+    write(object, kernel.result.object);
+    write(source, std::as_bytes(std::span(kernel.text.source)));
+    const CodeFacts &facts = kernel.result.facts;
     out.push_back({{"kernel", kernel.name},
                    {"chip", kernel.chip},
-                   {"object", stem.string() + ".so"},
-                   {"source", stem.string() + ".cpp"},
+                   {"object", object},
+                   {"source", source},
                    {"bytes", kernel.result.object.size()},
-                   {"code_bytes", code.textBytes},
-                   {"instructions", code.instructions.size()},
-                   {"spills", code.stackSpills},
+                   {"code_bytes", facts.codeBytes},
+                   {"registers", facts.registers},
+                   {"spills", facts.spills},
                    {"shared_bytes", kernel.text.sharedBytes}});
     if (!options.json)
-      fmt::print("{}.so: {} bytes of code, {} instructions, {} spills, {} bytes of shared memory\n",
-                 stem.string(), code.textBytes, code.instructions.size(), code.stackSpills,
-                 kernel.text.sharedBytes);
+      fmt::print("{}: {} bytes of code, {}{} spills, {} bytes of shared memory\n", object,
+                 facts.codeBytes,
+                 facts.registers ? fmt::format("{} registers, ", facts.registers) : "",
+                 facts.spills, kernel.text.sharedBytes);
     if (options.printSource)
       fmt::print("{}\n", kernel.text.source);
     if (options.printCode)
-      fmt::print("{}\n", code.text());
+      fmt::print("{}\n", target->disassemble(kernel.name, kernel.result.object));
   }
   if (options.json)
     fmt::print("{}\n", out.dump(1));
@@ -69,7 +72,8 @@ std::function<int()> setUpBuildKernel(CLI::App &app) {
   app.add_option("FILE", options->file, "MLIR text with tile.kernel operations")->required();
   app.add_option("--target", options->target, "what to build for; `m3c targets` lists them");
   app.add_option("--chip", options->chips, "chips of the target; all when absent")->delimiter(',');
-  app.add_option("-o,--output", options->folder, "folder for KERNEL.CHIP.so and KERNEL.CHIP.cpp");
+  app.add_option("-o,--output", options->folder,
+                 "folder for the source and the object of each kernel, KERNEL.CHIP.*");
   auto *source = app.add_flag("--print-source", options->printSource, "print the generated text");
   auto *code = app.add_flag("--print-code", options->printCode, "print the machine code");
   app.add_flag("--json", options->json, "print JSON")->excludes(source)->excludes(code);

@@ -129,8 +129,10 @@ std::function<int()> setUpCompile(CLI::App &app) {
   app.add_option("CKPT", options.checkpoint, "model folder, or one with config.json alone")
       ->required();
   app.add_option("-o,--output", options.output, "plan file to write");
-  app.add_option("--target", options.target, "what to compile for; `m3c targets` lists them");
-  app.add_option("--chip", options.chips, "chips of the target; all when absent")->delimiter(',');
+  app.add_option("--target", options.targets,
+                 "what to compile for, one or more; `m3c targets` lists them")
+      ->delimiter(',');
+  app.add_option("--chip", options.chips, "chips of the targets; all when absent")->delimiter(',');
   app.add_option(
       "--kv", options.cache,
       "cache of attention and index: f32, bf16, fp8, nvfp4; by a printed rule when absent");

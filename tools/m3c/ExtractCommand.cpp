@@ -1,7 +1,7 @@
 // `m3c extract PLAN -o DIR`: sources, code objects (one file per kernel and chip) and tables as
 // files.
 #include "compiler/report/PlanReport.h"
-#include "compiler/toolchains/Inspect.h"
+#include "passes/targets/common/Target.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 #include "runtime/base/Hash.h"
@@ -71,17 +71,34 @@ private:
   void writeKernel(const plan::Kernel &kernel) {
     std::string name = fileNameOf(kernel.name()->str());
     if (kernel.source_section() >= 0)
-      write(fmt::format("source/{}.cpp", name),
+      write("source/" + name + suffixes(kernel.objects()->Get(0)->chip()->str()).first,
             file.sectionBytes(uint32_t(kernel.source_section())));
     for (const plan::CodeObject *object : plan::list(kernel.objects())) {
       if (!chips.contains(object->chip()->str()))
         continue;
       std::string stem = fmt::format("code/{}.{}", name, fileNameOf(object->chip()->str()));
       std::span<const std::byte> code = file.sectionBytes(object->section());
-      write(stem + ".so", code);
+      write(stem + suffixes(object->chip()->str()).second, code);
       if (options.disassembly)
-        writeText(stem + ".s", toolchains::inspectObject(name, code).text());
+        writeText(stem + ".s", disassembly(name, object->chip()->str(), code));
     }
+  }
+
+  static std::pair<std::string, std::string> suffixes(const std::string &chip) {
+    const Target *target = findChip(chip).first;
+    if (!target)
+      return {".txt", ".bin"}; // of a version that knew another chip
+    auto [source, object] = target->fileSuffixes();
+    return {source.str(), object.str()};
+  }
+
+  static std::string disassembly(const std::string &name, const std::string &chip,
+                                 std::span<const std::byte> code) {
+    const Target *target = findChip(chip).first;
+    if (!target)
+      throw Error(fmt::format("no disassembler for the chip '{}'", chip), name,
+                  "this version of m3c does not compile for it", "leave --disassembly out");
+    return target->disassemble(name, code);
   }
 
   void writeText(const std::string &name, const std::string &text) {

@@ -1,6 +1,7 @@
 // `m3c targets`: what can be compiled for, by which toolchain, and how each is proven.
 #include "passes/targets/common/Accelerators.h"
 #include "passes/targets/common/Target.h"
+#include "runtime/base/Error.h"
 #include "tools/m3c/Commands.h"
 
 #include <memory>
@@ -11,6 +12,15 @@
 
 namespace m3c {
 
+/// The toolchain's version, or why there is none on this machine.
+static std::string toolchainText(const Target &target, const Chip &chip) {
+  try {
+    return target.toolchain(chip);
+  } catch (const Error &error) {
+    return fmt::format("not here: {}", error.summary());
+  }
+}
+
 static nlohmann::ordered_json targetsJson() {
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const auto &target : allTargets()) {
@@ -18,7 +28,7 @@ static nlohmann::ordered_json targetsJson() {
     for (const Chip &chip : target->chips())
       chips.push_back({{"name", chip.name},
                        {"requires", chip.features},
-                       {"toolchain", target->toolchain(chip)}});
+                       {"toolchain", toolchainText(*target, chip)}});
     out.push_back({{"name", target->name().str()},
                    {"available", true},
                    {"chips", chips},

@@ -1,5 +1,6 @@
 #include "passes/targets/common/Target.h"
 
+#include "passes/targets/sm90/Sm90Target.h"
 #include "passes/targets/x86/X86Target.h"
 
 namespace m3c {
@@ -8,6 +9,7 @@ const std::vector<std::unique_ptr<Target>> &allTargets() {
   static const auto targets = [] {
     std::vector<std::unique_ptr<Target>> list;
     list.push_back(makeX86Target());
+    list.push_back(makeSm90Target());
     return list;
   }();
   return targets;

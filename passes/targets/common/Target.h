@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct Atom {
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
 using Schedule = std::map<std::string, int64_t>;
 
+/// What the machine code of a kernel takes and does.
+struct CodeFacts {
+  uint64_t spills = 0;    ///< moves of vector registers to the stack, or a thread's stack bytes
+  uint64_t codeBytes = 0; ///< instructions alone
+  uint32_t registers = 0; ///< of one thread, where the object says so
+};
+
 class Target {
 public:
   virtual ~Target() = default;
@@ -51,10 +59,27 @@ public:
   /// Text to machine code. Throws Error with the compiler's message.
   virtual std::vector<std::byte> build(const std::string &kernel, const std::string &text,
                                        const Chip &chip) const = 0;
+  /// Reads what was built. Throws Error when an instruction that `patterns` (regular expressions)
+  /// ask for is missing.
+  virtual CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
+                            const std::vector<std::string> &patterns) const = 0;
+  /// The machine code as text, one instruction a line.
+  virtual std::string disassemble(const std::string &kernel,
+                                  std::span<const std::byte> object) const = 0;
+  /// Ends of the names of files that hold a kernel's text and its object: ".cpp", ".so".
+  virtual std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const = 0;
+  /// Threads that run one work item together.
+  virtual uint32_t threadsPerItem(tile::KernelOp kernel) const = 0;
   /// Compiler name, version and flags: part of cache keys and of the manifest.
   virtual std::string toolchain(const Chip &chip) const = 0;
   /// How results on this target are proven, for `m3c targets`.
   virtual llvm::StringRef proof() const = 0;
+};
+
+/// One column of a plan: what code is built for.
+struct ChipTarget {
+  const Target *target;
+  Chip chip;
 };
 
 /// Every target that was built in, in the order in which `m3c targets` lists them.

@@ -1,6 +1,7 @@
 #include "passes/targets/x86/X86Target.h"
 
 #include "compiler/toolchains/HostCompiler.h"
+#include "compiler/toolchains/Inspect.h"
 #include "passes/targets/x86/DeviceHeaders.h"
 #include "passes/targets/x86/X86Schedules.h"
 
@@ -63,6 +64,24 @@ public:
                                const Chip &chip) const override {
     return toolchains::compileHostObject(kernel, text, deviceHeaders(), options(chip));
   }
+
+  CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
+                    const std::vector<std::string> &patterns) const override {
+    toolchains::Inspection code = toolchains::inspectObject(kernel, object);
+    toolchains::checkPatterns(kernel, code, {patterns, {}});
+    return {code.stackSpills, code.textBytes, 0};
+  }
+
+  std::string disassemble(const std::string &kernel,
+                          std::span<const std::byte> object) const override {
+    return toolchains::inspectObject(kernel, object).text();
+  }
+
+  std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
+    return {".cpp", ".so"};
+  }
+
+  uint32_t threadsPerItem(tile::KernelOp) const override { return 1; }
 
   std::string toolchain(const Chip &chip) const override {
     return toolchains::hostToolchainVersion() + " " + options(chip).isa.text();

@@ -260,7 +260,7 @@ TEST(Session, MemoryIsForeseen) {
   SessionOptions options = {.pages = 16};
   Session::checkMemory(*engine, options);
   uint64_t before = engine->device().counters().allocatedBytes;
-  uint64_t weights = Weights::bytesNeeded(engine->tables());
+  uint64_t weights = Weights::bytesNeeded(engine->tables(), engine->target());
   Ledger ledger = Session::ledger(*engine, options);
   Session session(*engine, options);
   EXPECT_EQ(engine->device().counters().allocatedBytes - before,

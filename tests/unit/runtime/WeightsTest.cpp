@@ -49,6 +49,10 @@ plan::PlanFile planWith(Recipe recipe, uint32_t bits, uint64_t rowLength, uint32
     buffer->pieces.push_back(std::move(entry));
   }
   tables.weights.push_back(std::move(buffer));
+  for (auto &launch : tables.targets[0]->buckets[0]->launches) // only what launches read is bound
+    for (auto &arg : launch->args)
+      if (arg->kind == plan::ArgKind::Weight)
+        arg->index = 1;
   writer.setTables(tables);
   writer.setManifest("{}");
   return plan::PlanFile::fromBytes(writer.bytes(), "test.m3plan");
@@ -72,7 +76,8 @@ public:
 std::vector<uint8_t> bound(const plan::PlanFile &plan, const WeightSource &source,
                            unsigned threads = 3) {
   hal::NullDevice device;
-  Weights weights = Weights::bind(plan.tables(), source, device, threads);
+  Weights weights =
+      Weights::bind(plan.tables(), *plan.tables().targets()->Get(0), source, device, threads);
   std::span<const std::byte> bytes = weights.bytes(1);
   std::vector<uint8_t> result(bytes.size());
   std::memcpy(result.data(), bytes.data(), bytes.size());

@@ -34,6 +34,9 @@ M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * 
   }
 }
 
+template <class T> M3_INLINE T loadScalar(const T *p) { return *p; }
+template <class T, class V> M3_INLINE void storeScalar(T *p, V value) { *p = (T)value; }
+
 /// Starts to bring `Bytes` bytes from p into the second-level cache.
 template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
   M3_UNROLL for (int line = 0; line < Bytes; line += 64)

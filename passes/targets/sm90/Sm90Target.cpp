@@ -1,0 +1,108 @@
+#include "passes/targets/sm90/Sm90Target.h"
+
+#include "compiler/toolchains/CudaCompiler.h"
+#include "compiler/toolchains/CudaResources.h"
+#include "passes/targets/sm90/DeviceHeaders.h"
+#include "passes/targets/sm90/Sm90Schedules.h"
+#include "runtime/base/Error.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace m3c {
+namespace {
+
+// Shared memory of a block: CUDA C++ programming guide, table of compute capability 9.0 (227 KiB
+// after the system's 1 KiB). A thread has 255 registers; some are left for addresses.
+const Chip chipRows[] = {{"sm_90a", {"sm_90a"}, 32, 192, 227 * 1024}};
+
+const Atom atomRows[] = {
+    {"fma_f32_lanes_b", "tile.mma", "", "", "mma", "FFMA"},
+    {"fma_f32", "tile.fma", "", "", "fma", "FFMA"},
+    {"words_f32", "tile.dequant_words", "f32", "", "words_f32", ""},
+    {"words_bf16", "tile.dequant_words", "bf16", "", "words_bf16", ""},
+    {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", ""},
+    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", ""},
+    {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "SHFL"},
+    {"quant_group", "tile.quant_group", "", "", "quantGroup", "SHFL"},
+};
+
+class Sm90Target final : public Target {
+public:
+  llvm::StringRef name() const override { return "sm90"; }
+  llvm::ArrayRef<Chip> chips() const override { return chipRows; }
+  llvm::ArrayRef<Atom> atoms() const override { return atomRows; }
+  Schedule schedule(llvm::StringRef family, const Schedule &problem,
+                    const Chip &chip) const override {
+    return sm90Schedule(family, problem, chip);
+  }
+
+  codegen::EntryStyle entryStyle() const override {
+    return {"#include \"tile.h\"\n\n", [](llvm::StringRef name, llvm::ArrayRef<std::string> types,
+                                          llvm::ArrayRef<std::string> names) {
+              std::string parameters;
+              for (auto [type, parameter] : llvm::zip(types, names))
+                parameters += (parameters.empty() ? "" : ", ") + type + " " + parameter;
+              return llvm::formatv(
+                         "extern \"C\" __global__ __launch_bounds__({0}) void {1}({2}) {{\n"
+                         "  extern __shared__ __align__(1024) u8 sharedBytes[];\n"
+                         "  [[maybe_unused]] u8 *const shared = sharedBytes;\n"
+                         "  [[maybe_unused]] const i64 blockX = blockIdx.x, blockY = blockIdx.y, "
+                         "blockZ = blockIdx.z;\n",
+                         threads, name, parameters)
+                  .str();
+            }};
+  }
+
+  const std::map<std::string, std::string> &deviceHeaders() const override {
+    return sm90DeviceHeaders();
+  }
+
+  std::vector<std::byte> build(const std::string &kernel, const std::string &text,
+                               const Chip &chip) const override {
+    return toolchains::compileCudaObject(kernel, text, deviceHeaders(), options(chip));
+  }
+
+  CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
+                    const std::vector<std::string> &) const override {
+    CodeFacts facts;
+    for (const toolchains::CudaResources &entry : toolchains::readCudaResources(kernel, object)) {
+      facts.registers = entry.registers;
+      facts.spills = entry.stackBytes;
+      facts.codeBytes = entry.codeBytes;
+    }
+    return facts;
+  }
+
+  std::string toolchain(const Chip &chip) const override {
+    return toolchains::cudaToolchainVersion(chip.name);
+  }
+
+  std::string disassemble(const std::string &kernel, std::span<const std::byte>) const override {
+    throw Error("m3c has no disassembler for " + kernel, kernel, "its object is a CUDA binary",
+                "run nvdisasm on the extracted object");
+  }
+
+  std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
+    return {".cu", ".cubin"};
+  }
+
+  uint32_t threadsPerItem(tile::KernelOp) const override { return threads; }
+
+  llvm::StringRef proof() const override { return "compiled and inspected"; }
+
+private:
+  static constexpr uint32_t threads = 32; ///< one warp a work item
+
+  static toolchains::CudaCompileOptions options(const Chip &chip) {
+    toolchains::CudaCompileOptions options;
+    options.arch = chip.name;
+    return options;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeSm90Target() { return std::make_unique<Sm90Target>(); }
+
+} // namespace m3c

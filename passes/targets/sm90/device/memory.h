@@ -1,0 +1,55 @@
+// Tiles to and from memory, rings, prefetch. Memory is reached through these functions alone.
+#pragma once
+
+#include "vector.h"
+
+/// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
+template <class T, int R, int C, int Chunk> M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
+  Tile<T, R, C> t;
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) {
+    const int i = r * C + c * t.W + laneId() % t.W;
+    t.v[r][c] = p[i / Chunk * stride + i % Chunk];
+  }
+  return t;
+}
+
+/// The inverse of load; only chunks below `chunks` are written. All lanes have read what they need
+/// before, and see the new contents after.
+template <int Chunk, class T, int R, int C>
+M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * C) {
+  warpBarrier();
+  if (laneId() < t.W)
+    M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) {
+      const int i = r * C + c * t.W + laneId();
+      if (i / Chunk < chunks)
+        p[i / Chunk * stride + i % Chunk] = t.v[r][c];
+    }
+  warpBarrier();
+}
+
+template <class T> M3_INLINE T loadScalar(const T *p) { return *p; }
+template <class T, class V> M3_INLINE void storeScalar(T *p, V value) {
+  warpBarrier();
+  if (laneId() == 0)
+    *p = (T)value;
+  warpBarrier();
+}
+
+/// Starts to bring `Bytes` bytes from p into the second-level cache, 128-byte lines.
+template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
+  if (laneId() * 128 < Bytes)
+    prefetchLine((const u8 *)p + laneId() * 128);
+}
+
+M3_INLINE void barrier() { warpBarrier(); }
+
+/// Stages of equal buffers. One warp is producer and consumer, so a position is enough.
+template <class T, int Stages, int Elements> struct Ring {
+  T *base;
+  int head = 0, tail = 0;
+  M3_INLINE explicit Ring(T *base) : base(base) {}
+  M3_INLINE T *acquire() { return base + i64(head) * Elements; }
+  M3_INLINE void commit() { head = head + 1 == Stages ? 0 : head + 1; }
+  M3_INLINE T *wait() { return base + i64(tail) * Elements; }
+  M3_INLINE void release() { tail = tail + 1 == Stages ? 0 : tail + 1; }
+};
