@@ -69,8 +69,8 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
                     number ? std::to_string(number.getInt()) : printed(choice.getValue()));
   }
   text.params = uint32_t(kernel.getArgumentTypes().size());
-  text.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
-  text.threads = target.threadsPerItem(kernel);
+  text.shape.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
+  text.shape.threads = target.threadsPerItem(kernel);
   text.source = std::move(*source);
   text.tile = printed(kernel) + "\n";
   text.patterns = patternsOf(kernel, target, chip);

@@ -15,10 +15,9 @@ namespace m3c {
 struct KernelText {
   std::string name, family, schedule;
   uint32_t params = 0;
-  uint64_t sharedBytes = 0;
-  uint32_t threads = 1; ///< that run one work item
-  std::string source;   ///< what the target's compiler takes
-  std::string tile;     ///< the tile.kernel as IR text
+  KernelLaunchShape shape;
+  std::string source; ///< what the target's compiler takes
+  std::string tile;   ///< the tile.kernel as IR text
   /// What the machine code must show by the rows of the atoms that the kernel uses.
   std::vector<std::string> patterns;
 };

@@ -87,11 +87,10 @@ void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) 
     KernelBuild &build = builds[text.name];
     build.family = text.family;
     build.params = text.params;
-    build.sharedBytes = std::max(build.sharedBytes, text.sharedBytes);
     std::string schedule = fmt::format("{}: {}", variants[chip].chip.name,
                                        text.schedule.empty() ? "no choices" : text.schedule);
     build.schedule += (build.schedule.empty() ? "" : "; ") + schedule;
-    build.objects.push_back({variants[chip].chip.name, objects[i].object});
+    build.objects.push_back({variants[chip].chip.name, objects[i].object, text.shape});
   }
 }
 

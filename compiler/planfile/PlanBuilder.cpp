@@ -125,7 +125,12 @@ std::unique_ptr<plan::KernelT> kernelTable(const std::string &name, const Kernel
     auto table = std::make_unique<plan::CodeObjectT>();
     table->chip = object.chip;
     table->symbol = name;
-    table->shared_bytes = build.sharedBytes;
+    table->shared_bytes = object.shape.sharedBytes;
+    table->threads = object.shape.threads;
+    table->cluster = object.shape.cluster;
+    table->overlaps = object.shape.overlaps;
+    table->registers = object.shape.registers;
+    table->spill_bytes = object.shape.spillBytes;
     table->section = code.add(object.bytes);
     kernel->objects.push_back(std::move(table));
   }

@@ -13,10 +13,21 @@
 
 namespace m3c {
 
+/// How one kernel is launched on one chip, and what its code takes there; as in plan.fbs.
+struct KernelLaunchShape {
+  uint64_t sharedBytes = 0; ///< scratch memory of one work item
+  uint32_t threads = 1;     ///< of one work item
+  uint32_t cluster = 1;     ///< work items along x that run together
+  bool overlaps = false;    ///< may begin before the launch before it ends
+  uint32_t registers = 0;   ///< of one thread; 0 = not known
+  uint32_t spillBytes = 0;  ///< of one thread
+};
+
 /// Machine code of one kernel for one chip.
 struct KernelObject {
   std::string chip;
   std::vector<std::byte> bytes;
+  KernelLaunchShape shape = {};
 };
 
 /// What became of one kernel symbol of the module.
@@ -24,8 +35,7 @@ struct KernelBuild {
   std::string family;
   std::string schedule; ///< as `m3c explain` prints it
   uint32_t params = 0;
-  uint64_t sharedBytes = 0; ///< scratch memory of one work item
-  std::string source;       ///< text that was compiled; kept where not empty
+  std::string source; ///< text that was compiled; kept where not empty
   std::vector<KernelObject> objects;
 };
 

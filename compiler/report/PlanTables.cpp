@@ -85,6 +85,11 @@ ordered_json kernelJson(const plan::PlanFile &file, const plan::Kernel &kernel) 
     out["objects"].push_back({{"chip", textOf(object->chip())},
                               {"symbol", textOf(object->symbol())},
                               {"shared_bytes", object->shared_bytes()},
+                              {"threads", object->threads()},
+                              {"cluster", object->cluster()},
+                              {"overlaps", object->overlaps()},
+                              {"registers", object->registers()},
+                              {"spill_bytes", object->spill_bytes()},
                               {"bytes", file.section(object->section()).size},
                               {"digest", digestOf(file, object->section())}});
   if (kernel.source_section() >= 0)

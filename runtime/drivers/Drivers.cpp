@@ -1,11 +1,15 @@
 #include "runtime/drivers/Drivers.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/drivers/cuda/CudaDriver.h"
 #include "runtime/drivers/host/HostDriver.h"
 #include "runtime/plan/List.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <charconv>
+#include <optional>
 
 namespace m3c::hal {
 
@@ -19,10 +23,38 @@ std::vector<std::string> missingFeatures(const plan::Target &target, const Devic
   return missing;
 }
 
+/// What DeviceOptions::device says.
+struct Choice {
+  std::string driver;          ///< empty: any
+  std::optional<size_t> index; ///< none: any
+};
+
+Choice parseChoice(const std::string &text) {
+  Choice choice;
+  size_t colon = text.find(':');
+  choice.driver = text.substr(0, colon);
+  bool known = text.empty();
+  for (const std::unique_ptr<Driver> &driver : allDrivers())
+    known |= driver->name() == choice.driver;
+  if (colon != std::string::npos) {
+    size_t index = 0;
+    const char *begin = text.data() + colon + 1, *end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(begin, end, index);
+    known &= error == std::errc() && stop == end;
+    choice.index = index;
+  }
+  if (!known)
+    throw Error(fmt::format("there is no device {}", text), "--device",
+                "a driver's name, or one and a number, as in cuda:0", "`m3c doctor` lists devices",
+                ExitCode::Usage);
+  return choice;
+}
+
 } // namespace
 
 std::vector<std::unique_ptr<Driver>> allDrivers() {
   std::vector<std::unique_ptr<Driver>> drivers;
+  drivers.push_back(createCudaDriver());
   drivers.push_back(createHostDriver());
   return drivers;
 }
@@ -39,21 +71,31 @@ const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &dev
 
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
                            const DeviceOptions &options) {
+  Choice choice = parseChoice(options.device);
   std::string refused;
+  auto refuse = [&](const std::string &why) { refused += (refused.empty() ? "" : "; ") + why; };
   for (const std::unique_ptr<Driver> &driver : allDrivers()) {
+    if (!choice.driver.empty() && choice.driver != driver->name())
+      continue;
     std::vector<DeviceInfo> devices = driver->devices();
+    if (devices.empty() && !choice.driver.empty())
+      refuse(driver->absence());
     for (size_t i = 0; i < devices.size(); ++i) {
+      if (choice.index && *choice.index != i)
+        continue;
       if (const plan::Target *target = bestTarget(tables, devices[i]))
         return {driver->open(i, options), target};
       for (const plan::Target *target : plan::list(tables.targets()))
-        refused +=
-            fmt::format("{}{} ({}) needs {}, which {} has not", refused.empty() ? "" : "; ",
-                        target->name()->str(), target->chip()->str(),
-                        fmt::join(missingFeatures(*target, devices[i]), ", "), devices[i].name);
+        refuse(fmt::format("{} ({}) needs {}, which {} has not", target->name()->str(),
+                           target->chip()->str(),
+                           fmt::join(missingFeatures(*target, devices[i]), ", "), devices[i].name));
     }
+    if (choice.index && *choice.index >= devices.size() && !devices.empty())
+      refuse(fmt::format("{} has {} devices", driver->name(), devices.size()));
   }
-  throw Error(fmt::format("{} has no code for this machine", planName), planName,
-              refused.empty() ? "the plan has no targets" : refused,
+  throw Error(fmt::format("{} has no code for {}", planName,
+                          options.device.empty() ? "this machine" : "device " + options.device),
+              planName, refused.empty() ? "the plan has no targets" : refused,
               "compile the plan for a target that this machine runs: `m3c targets` lists them");
 }
 

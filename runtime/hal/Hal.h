@@ -31,6 +31,9 @@ struct DeviceInfo {
   std::vector<std::string> features; ///< what a plan's targets may require, sorted
   unsigned workers = 1;              ///< threads or multiprocessors
   uint64_t memoryBytes = 0;          ///< in all
+  std::string software = "";         ///< version of what drives it; empty for the host
+  /// Numbers of the driver's other devices whose memory this one can read and write directly.
+  std::vector<unsigned> peers = {};
   bool supports(std::string_view feature) const;
 };
 
@@ -68,6 +71,17 @@ public:
   const std::byte *host() const { return const_cast<Buffer *>(this)->host(); }
 };
 
+/// How a kernel is launched: what its code object says in the plan.
+struct KernelShape {
+  uint32_t parameters = 0;  ///< 64-bit values that a launch passes
+  uint64_t sharedBytes = 0; ///< scratch memory of one work item, given at the launch
+  uint32_t threads = 1;     ///< hardware threads of one work item; the host driver has one
+  /// Work items along x that run together and reach each other's scratch memory; divides the grid.
+  uint32_t cluster = 1;
+  /// The kernel may begin before the one before it has ended, and waits itself for its results.
+  bool overlaps = false;
+};
+
 class Kernel {
 public:
   virtual ~Kernel() = default;
@@ -78,10 +92,9 @@ public:
 class Module {
 public:
   virtual ~Module() = default;
-  /// Finds a function. `parameters` is how many 64-bit values a launch passes, `sharedBytes` the
-  /// scratch memory of one work group. Throws Error when the module has no such symbol.
-  virtual std::unique_ptr<Kernel> kernel(const std::string &symbol, uint32_t parameters,
-                                         uint64_t sharedBytes) = 0;
+  /// Finds a function. Throws Error when the module has no such symbol, and when the device cannot
+  /// launch it in that shape (which resource, and by how much).
+  virtual std::unique_ptr<Kernel> kernel(const std::string &symbol, const KernelShape &shape) = 0;
 };
 
 class Event {
@@ -150,6 +163,10 @@ public:
 struct DeviceOptions {
   unsigned threads = 0; ///< host driver: workers, 0 = one for each core that this process may use
   bool pin = true;      ///< host driver: keep each worker on its core
+  /// Which device: "" = the best for the plan, a driver ("host"), or one of its devices ("cuda:1").
+  std::string device = "";
+  /// Wait for each launch, so that a failure names the launch that caused it. Slow.
+  bool checkLaunches = false;
 };
 
 class Driver {
@@ -158,6 +175,8 @@ public:
   virtual std::string_view name() const = 0;
   /// Devices of this machine, without opening them; empty when the driver has none here.
   virtual std::vector<DeviceInfo> devices() const = 0;
+  /// Why `devices` is empty, and what to do about it; empty when it is not.
+  virtual std::string absence() const { return ""; }
   virtual std::unique_ptr<Device> open(size_t index, const DeviceOptions &options) const = 0;
 };
 

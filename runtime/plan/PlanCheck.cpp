@@ -105,6 +105,9 @@ private:
     for (const CodeObject *object : list(kernel.objects())) {
       need(object->chip() && object->symbol(), where, "every object has a chip and a symbol");
       need(object->shared_bytes() <= uint64_t(1) << 32, where, "shared memory is below 4 GiB");
+      need(object->threads() > 0 && object->threads() <= 1024 && object->cluster() > 0 &&
+               object->cluster() <= 16,
+           where, "a work item has 1 to 1024 threads, a cluster 1 to 16 work items");
       checkSection(object->section(), SectionKind::Code, where);
     }
     if (kernel.source_section() != -1)

@@ -45,7 +45,9 @@ std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
       module = hardware->load(code, kernel.name()->string_view());
       loadedCode += code.size();
     }
-    return module->kernel(object->symbol()->str(), kernel.params(), object->shared_bytes());
+    return module->kernel(object->symbol()->str(),
+                          {kernel.params(), object->shared_bytes(), object->threads(),
+                           object->cluster(), object->overlaps()});
   }
   throw Error(
       fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),

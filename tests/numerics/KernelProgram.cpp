@@ -176,7 +176,7 @@ void KernelProgram::run(const StepInput &input) {
       continue;
     const BuiltKernel &built = kernels.at(launch.kernel);
     modules.push_back(device->load(built.code, launch.kernel));
-    loaded.push_back(modules.back()->kernel(launch.kernel, built.parameters, built.sharedBytes));
+    loaded.push_back(modules.back()->kernel(launch.kernel, {built.parameters, built.sharedBytes}));
     std::vector<uint64_t> parameters;
     for (const Argument &argument : launch.arguments)
       parameters.push_back(value(argument));

@@ -2,7 +2,7 @@
 
 #include "tools/common/ReadWeights.h"
 
-#include "runtime/base/Error.h"
+#include "runtime/base/Log.h"
 
 namespace m3c {
 
@@ -11,6 +11,10 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--weights", options.weights,
                  "Checkpoint folder that the plan was compiled from, or synthetic:SEED")
       ->required();
+  app.add_option("--device", options.device,
+                 "host, cuda or cuda:N; default: the best that the plan has code for");
+  app.add_flag("--check-launches", options.checkLaunches,
+               "Wait for each launch, so that a failure names it; slow");
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--kv-pages", options.pages,
                  "Pages of the KV cache, 128 tokens each; 0 = what the run needs");
@@ -23,8 +27,13 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
 }
 
 std::unique_ptr<Engine> openEngine(const RunOptions &options) {
-  return std::make_unique<Engine>(plan::PlanFile::open(options.plan),
-                                  hal::DeviceOptions{options.threads, true});
+  auto engine = std::make_unique<Engine>(
+      plan::PlanFile::open(options.plan),
+      hal::DeviceOptions{options.threads, true, options.device, options.checkLaunches});
+  if (engine->tables().targets()->size() > 1 || !options.device.empty())
+    log::info("running the code for {} on {}", engine->target().chip()->str(),
+              engine->device().info().name);
+  return engine;
 }
 
 bool isSynthetic(const std::string &weights) { return weights.starts_with("synthetic:"); }

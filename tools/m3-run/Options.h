@@ -16,7 +16,9 @@ struct RunOptions {
   std::string plan;
   std::string weights; ///< checkpoint folder or synthetic:SEED
   unsigned threads = 0;
-  uint64_t pages = 0; ///< 0: as many as the run needs
+  std::string device;         ///< as in hal::DeviceOptions
+  bool checkLaunches = false; ///< likewise
+  uint64_t pages = 0;         ///< 0: as many as the run needs
   uint32_t chunk = 512;
   std::string progress = "auto";
 };

@@ -49,12 +49,12 @@ int runBuildKernel(const BuildKernelOptions &options) {
                    {"code_bytes", facts.codeBytes},
                    {"registers", facts.registers},
                    {"spills", facts.spills},
-                   {"shared_bytes", kernel.text.sharedBytes}});
+                   {"shared_bytes", kernel.text.shape.sharedBytes}});
     if (!options.json)
       fmt::print("{}: {} bytes of code, {}{} spills, {} bytes of shared memory\n", object,
                  facts.codeBytes,
                  facts.registers ? fmt::format("{} registers, ", facts.registers) : "",
-                 facts.spills, kernel.text.sharedBytes);
+                 facts.spills, kernel.text.shape.sharedBytes);
     if (options.printSource)
       fmt::print("{}\n", kernel.text.source);
     if (options.printCode)

@@ -36,12 +36,14 @@ void addDevices(std::vector<Finding> &findings) {
   for (const auto &driver : hal::allDrivers()) {
     auto devices = driver->devices();
     if (devices.empty())
-      findings.push_back({State::Note, fmt::format("driver {}", driver->name()), "no device here"});
+      findings.push_back({State::Note, fmt::format("driver {}", driver->name()),
+                          "no device here: " + driver->absence()});
     for (const hal::DeviceInfo &device : devices)
       findings.push_back(
           {State::Ok, fmt::format("driver {}", driver->name()),
-           fmt::format("{}: {} workers, {:.1f} GB, features {}", device.name, device.workers,
-                       double(device.memoryBytes) / 1e9, fmt::join(device.features, " "))});
+           fmt::format("{}: {} workers, {:.1f} GB{}{}, features {}", device.name, device.workers,
+                       double(device.memoryBytes) / 1e9, device.software.empty() ? "" : ", ",
+                       device.software, fmt::join(device.features, " "))});
   }
 }
 

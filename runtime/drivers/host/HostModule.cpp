@@ -69,15 +69,14 @@ public:
     close(descriptor);
   }
 
-  std::unique_ptr<Kernel> kernel(const std::string &symbol, uint32_t parameters,
-                                 uint64_t sharedBytes) override {
+  std::unique_ptr<Kernel> kernel(const std::string &symbol, const KernelShape &shape) override {
     void *address = dlsym(handle, symbol.c_str());
     if (!address)
       throw Error(fmt::format("code object {} has no kernel {}", moduleName, symbol), moduleName,
                   dlerror(), "make the plan again with `m3c compile`");
-    device.shared().reserve(sharedBytes);
+    device.shared().reserve(shape.sharedBytes);
     return std::make_unique<HostKernel>(symbol, reinterpret_cast<HostKernelFn>(address),
-                                        parameters);
+                                        shape.parameters);
   }
 
 private:

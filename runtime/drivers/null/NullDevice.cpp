@@ -55,13 +55,12 @@ class NullModule final : public Module {
 public:
   NullModule(std::span<const std::byte> code, std::string_view name)
       : symbols(reinterpret_cast<const char *>(code.data()), code.size()), moduleName(name) {}
-  std::unique_ptr<Kernel> kernel(const std::string &symbol, uint32_t parameters,
-                                 uint64_t) override {
+  std::unique_ptr<Kernel> kernel(const std::string &symbol, const KernelShape &shape) override {
     std::string all = " " + symbols + " ";
     std::replace(all.begin(), all.end(), '\n', ' ');
     if (all.find(" " + symbol + " ") == std::string::npos)
       throw Error(fmt::format("code object {} has no kernel {}", moduleName, symbol), moduleName);
-    return std::make_unique<NullKernel>(symbol, parameters);
+    return std::make_unique<NullKernel>(symbol, shape.parameters);
   }
 
 private:
