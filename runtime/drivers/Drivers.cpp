@@ -69,6 +69,20 @@ const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &dev
   return best;
 }
 
+std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
+  Choice choice = parseChoice(options.device);
+  std::string absent;
+  for (const std::unique_ptr<Driver> &driver : allDrivers()) {
+    if (!choice.driver.empty() && choice.driver != driver->name())
+      continue;
+    if (!driver->devices().empty())
+      return driver->open(choice.index.value_or(0), options);
+    absent += driver->absence();
+  }
+  throw Error(fmt::format("there is no device {}", options.device), "--device", absent,
+              "`m3c doctor` lists the devices");
+}
+
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
                            const DeviceOptions &options) {
   Choice choice = parseChoice(options.device);

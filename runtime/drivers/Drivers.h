@@ -13,6 +13,9 @@ std::vector<std::unique_ptr<Driver>> allDrivers();
 /// the one that requires most; of equals, the first. Null when none suits.
 const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &device);
 
+/// Opens the first device that `options.device` lets in. Throws Error when there is none.
+std::unique_ptr<Device> openDevice(const DeviceOptions &options);
+
 /// Opens the first device that one of the plan's targets suits, of those that `options.device` lets
 /// in, and returns it with that target. Throws Error that lists what each target lacks on each of
 /// them, and for a choice that names no driver of this build.

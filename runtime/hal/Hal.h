@@ -1,5 +1,5 @@
 // Hardware abstraction: what a session asks of a device. A driver implements these classes; the
-// conformance suite (tests/unit/HalConformance.h) says what any of them must do.
+// conformance suite (tests/unit/hal/HalConformance.h) says what any of them must do.
 //
 // One thread at a time uses a device. Work on a stream runs in order; `synchronize` ends when all
 // of it is done and reports what failed. Graphs are recorded once and replayed: a replay builds no

@@ -132,7 +132,7 @@ void KernelProgram::lower(const std::string &text, const std::string &chipName,
   runSteps(*module, steps, {});
   for (const KernelText &kernel : printKernels(*module, *target, *chip))
     kernels[kernel.name] = {buildKernel(kernel, *target, *chip).object, kernel.params,
-                            kernel.sharedBytes};
+                            kernel.shape.sharedBytes};
 }
 
 size_t KernelProgram::numberOf(const std::string &name) const {

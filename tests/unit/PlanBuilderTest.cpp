@@ -27,8 +27,9 @@ protected:
     config.sparseLayer = {false, true};
     config.moeLayer = {false, false};
     std::vector<std::byte> one(100, std::byte{1}), two(50, std::byte{2});
-    kernels["norm"] = {"norm", "rows = 1", 3, 64, "text of norm", {{"a", one}, {"b", two}}};
-    kernels["head"] = {"head", "", 4, 0, "", {{"a", one}, {"b", one}}};
+    kernels["norm"] = {
+        "norm", "rows = 1", 3, "text of norm", {{"a", one, {64}}, {"b", two, shapeOfB}}};
+    kernels["head"] = {"head", "", 4, "", {{"a", one}, {"b", one}}};
   }
 
   std::vector<std::byte> build(const std::string &source) {
@@ -38,6 +39,7 @@ protected:
         .bytes();
   }
 
+  const KernelLaunchShape shapeOfB = {1024, 384, 2, true, 168, 8};
   ModelConfig config;
   std::map<std::string, KernelBuild> kernels;
 };
@@ -69,6 +71,24 @@ TEST_F(PlanBuilderTest, TablesSayWhatTheModuleSays) {
   const plan::WeightPiece &piece = *tables.weights()->Get(0)->pieces()->Get(0);
   EXPECT_EQ(piece.first_panel(), 1u);
   EXPECT_EQ(piece.shape()->Get(0), 16);
+}
+
+TEST_F(PlanBuilderTest, EveryObjectHasItsLaunchShape) {
+  plan::PlanFile file = plan::PlanFile::fromBytes(build(planModule), "test");
+  const plan::Launch &launch =
+      *file.tables().targets()->Get(0)->buckets()->Get(0)->launches()->Get(0);
+  const plan::Kernel &norm = *file.tables().kernels()->Get(launch.kernel());
+  const plan::CodeObject &a = *norm.objects()->Get(0), &b = *norm.objects()->Get(1);
+  EXPECT_EQ(a.shared_bytes(), 64u);
+  EXPECT_EQ(a.threads(), 1u);
+  EXPECT_EQ(a.cluster(), 1u);
+  EXPECT_FALSE(a.overlaps());
+  EXPECT_EQ(b.shared_bytes(), 1024u);
+  EXPECT_EQ(b.threads(), 384u);
+  EXPECT_EQ(b.cluster(), 2u);
+  EXPECT_TRUE(b.overlaps());
+  EXPECT_EQ(b.registers(), 168u);
+  EXPECT_EQ(b.spill_bytes(), 8u);
 }
 
 TEST_F(PlanBuilderTest, EqualObjectsShareASectionAndSourcesAreKept) {

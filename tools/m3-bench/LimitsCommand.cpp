@@ -1,4 +1,6 @@
-// `m3-bench limits`: read bandwidth of each level and FP32 peak, by number of threads.
+// `m3-bench limits`: read bandwidth of each level and FP32 peak, by number of threads; for another
+// device than the host, what its driver measures.
+#include "runtime/drivers/Drivers.h"
 #include "runtime/drivers/host/Cpu.h"
 #include "runtime/drivers/host/HostLimits.h"
 #include "tools/m3-bench/Options.h"
@@ -11,6 +13,7 @@ namespace {
 struct Arguments {
   unsigned threads = 0; ///< most threads; 0 = all cores
   unsigned repeats = 7;
+  std::string device = "host";
   OutputOptions output;
 };
 
@@ -43,7 +46,40 @@ std::vector<Result> measure(unsigned threads, unsigned repeats) {
   return results;
 }
 
+int runDeviceLimits(const Arguments &arguments) {
+  hal::DeviceOptions options;
+  options.device = arguments.device;
+  std::unique_ptr<hal::Device> device = hal::openDevice(options);
+  const hal::DeviceInfo &info = device->info();
+  std::vector<Result> results = {{"read memory", "bytes/s", true, {}}};
+  for (unsigned i = 0; i < arguments.repeats; ++i) {
+    hal::DeviceLimits limits = device->measureLimits();
+    results[0].samples.push_back(limits.readBytesPerSecond);
+    for (size_t j = 0; j < limits.arithmetic.size(); ++j) {
+      if (results.size() < j + 2)
+        results.push_back({limits.arithmetic[j].feature, "flop/s", true, {}});
+      results[j + 1].samples.push_back(limits.arithmetic[j].flopsPerSecond);
+    }
+  }
+  nlohmann::ordered_json report = reportHead("limits");
+  report["device"] = {{"name", info.name},
+                      {"workers", info.workers},
+                      {"memory_bytes", info.memoryBytes},
+                      {"software", info.software},
+                      {"features", info.features}};
+  std::string text = fmt::format("device  {}, {}\n\n{:<28} {:>9} {:<9} {:>7}\n", info.name,
+                                 info.software, "limit", "median", "", "spread");
+  for (const Result &result : results) {
+    text += line(result);
+    report["results"].push_back(resultJson(result));
+  }
+  deliver(arguments.output, report, text);
+  return 0;
+}
+
 int runLimits(const Arguments &arguments) {
+  if (arguments.device != "host")
+    return runDeviceLimits(arguments);
   unsigned most = unsigned(hal::usableCores().size());
   if (arguments.threads)
     most = std::min(most, arguments.threads);
@@ -75,6 +111,7 @@ int runLimits(const Arguments &arguments) {
 std::function<int()> setUpLimits(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("--threads", arguments->threads, "Most threads; 0 = one for each core");
+  app.add_option("--device", arguments->device, "host, cuda or cuda:N")->capture_default_str();
   app.add_option("--repeats", arguments->repeats, "Samples of each limit")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

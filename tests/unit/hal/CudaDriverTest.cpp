@@ -1,8 +1,8 @@
 // The CUDA driver over a libcuda without a GPU: what it asks of the library, and its refusals.
 #include "runtime/drivers/cuda/CudaDriver.h"
 #include "runtime/base/Error.h"
-#include "tests/unit/runtime/FakeCuda.h"
-#include "tests/unit/runtime/HalConformance.h"
+#include "tests/unit/hal/FakeCuda.h"
+#include "tests/unit/hal/HalConformance.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,11 @@ protected:
   void failNext(const char *name, int result, int after = 0) {
     function<void (*)(const char *, int, int)>("fakeCudaFail")(name, result, after);
   }
-  FakeCudaLaunch last() { return function<FakeCudaLaunch (*)()>("fakeCudaLastLaunch")(); }
+  FakeCudaLaunch last() {
+    FakeCudaLaunch launch;
+    function<void (*)(FakeCudaLaunch *)>("fakeCudaLastLaunch")(&launch);
+    return launch;
+  }
 
   static std::unique_ptr<Device> open(bool checkLaunches = false) {
     DeviceOptions options;

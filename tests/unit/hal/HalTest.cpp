@@ -6,7 +6,7 @@
 #include "runtime/drivers/host/HostDriver.h"
 #include "runtime/drivers/null/NullDevice.h"
 #include "runtime/plan/PlanFile.h"
-#include "tests/unit/runtime/HalConformance.h"
+#include "tests/unit/hal/HalConformance.h"
 #include "tests/unit/runtime/ToyPlan.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/runtime/HalConformance.h"
+#include "tests/unit/hal/HalConformance.h"
 
 #include "runtime/base/Error.h"
 

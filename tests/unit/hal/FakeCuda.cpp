@@ -3,7 +3,7 @@
 // the calling thread; `crash` faults the device as a bad address would: later calls report it.
 //
 // Built twice: with FAKE_CUDA_OLD it lacks a function, as an old driver would.
-#include "tests/unit/runtime/FakeCuda.h"
+#include "tests/unit/hal/FakeCuda.h"
 #include "runtime/drivers/cuda/CudaApi.h"
 #include "runtime/hal/HostKernel.h"
 
@@ -182,7 +182,7 @@ size_t fakeCudaLive() {
   return state.handles.size() + state.allocated.size() + state.reserved.size() +
          state.memories.size() + state.pinned.size() + size_t(state.retained);
 }
-FakeCudaLaunch fakeCudaLastLaunch() {
+void fakeCudaLastLaunch(FakeCudaLaunch *out) {
   FakeCudaLaunch last;
   last.count = state.launches.size();
   if (!state.launches.empty()) {
@@ -196,7 +196,7 @@ FakeCudaLaunch fakeCudaLastLaunch() {
       last.early = true;
   }
   last.earlyEdges = state.earlyEdges;
-  return last;
+  *out = last;
 }
 
 Result cuInit(unsigned) {

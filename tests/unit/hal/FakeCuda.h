@@ -3,8 +3,6 @@
 
 #include <cstddef>
 
-extern "C" {
-
 struct FakeCudaLaunch {
   size_t count = 0; ///< launches so far
   unsigned threads = 0, sharedBytes = 0, cluster = 1;
@@ -12,10 +10,11 @@ struct FakeCudaLaunch {
   unsigned earlyEdges = 0; ///< of all graphs so far
 };
 
+extern "C" {
 void fakeCudaReset(int version, int devices);
 /// The call of `function` after the next `after` ones returns `result`, once.
 void fakeCudaFail(const char *function, int result, int after);
 /// Objects that were made and not destroyed.
 size_t fakeCudaLive();
-FakeCudaLaunch fakeCudaLastLaunch();
+void fakeCudaLastLaunch(FakeCudaLaunch *last);
 }
