@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 
 namespace m3c::test {
 
@@ -16,6 +17,9 @@ struct DriverUnderTest {
   std::function<std::unique_ptr<hal::Device>()> open;
   std::function<std::vector<std::byte>()> code; ///< has the kernels of TestKernels.cpp
 };
+
+/// How GoogleTest shows a row.
+inline void PrintTo(const DriverUnderTest &driver, std::ostream *out) { *out << driver.name; }
 
 class Conformance : public testing::TestWithParam<DriverUnderTest> {
 protected:
