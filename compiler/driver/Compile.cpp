@@ -76,10 +76,22 @@ private:
     checkDisabled(options.disabledPasses);
     checkDumped(options.dumpAfter);
     chooseChips();
-    if (options.activations != "f32")
-      throw Error(fmt::format("activations in {} are not available", options.activations),
-                  "--numerics", "kernels keep activations in FP32",
-                  "use --numerics activations=f32", ExitCode::Usage);
+    chooseActivations();
+  }
+
+  /// One function for all chips of a plan: what is asked for, or the first target's default.
+  void chooseActivations() {
+    activationsRule = "as asked for by --numerics activations";
+    if (options.activations.empty()) {
+      options.activations = chips.front().target->activations().front();
+      activationsRule = "the target's default";
+    }
+    for (const auto &[target, chip] : chips)
+      if (std::vector<std::string> choices = target->activations();
+          !std::ranges::count(choices, options.activations))
+        throw Error(fmt::format("unknown activations '{}'", options.activations), "--numerics",
+                    fmt::format("{} has {}", target->name().str(), fmt::join(choices, ", ")),
+                    "write activations= and one of these", ExitCode::Usage);
   }
 
   void chooseChips() {
@@ -143,7 +155,7 @@ private:
     nlohmann::ordered_json decisions = nlohmann::ordered_json::array();
     decisions.push_back(
         decision("cache", cacheChoice.type + ", grid " + cacheChoice.grid, cacheChoice.why));
-    decisions.push_back(decision("activations", options.activations, "the target's default"));
+    decisions.push_back(decision("activations", options.activations, activationsRule));
     for (const auto &entry : lowering.decisions())
       decisions.push_back(entry);
     decisions.push_back(decision("schedules", "by shape, from the target's table",
@@ -202,6 +214,7 @@ private:
   CompileResult result;
   ImportedModel model;
   CacheChoice cacheChoice;
+  std::string activationsRule; // why the activations are what they are
   std::vector<ChipTarget> chips;
   uint64_t passesRun = 0;
   std::vector<StageTime> kernelTimes;

@@ -19,7 +19,7 @@ struct CompileOptions {
   std::vector<std::string> chips;    ///< of the targets; empty = all
   std::string cache;                 ///< "f32", "bf16", "fp8", "nvfp4"; empty = the default rule
   std::string grid;                  ///< "e4m3", "exact"; empty = the default of the cache type
-  std::string activations = "f32";   ///< arithmetic of activations between kernels
+  std::string activations;           ///< "f32", "bf16"; empty = the target's default
   std::vector<std::string> schedule; ///< "family.choice=value"
   std::vector<std::string> disabledPasses, dumpAfter;
   std::string dumpFolder = "m3c-dump";

@@ -35,6 +35,7 @@ void Lowering::buildGraph(const ImportedModel &model, const CacheChoice &cache) 
   GraphOptions graphOptions;
   graphOptions.kv = *m3::symbolizeCacheStorage(cache.type);
   graphOptions.grid = *m3::symbolizeCacheGrid(cache.grid);
+  graphOptions.activations = *m3::symbolizeActivations(options.activations);
   graph = m3c::buildGraph(context, model.config, model.weights, graphOptions);
 }
 

@@ -115,6 +115,9 @@ std::string inspectText(const ordered_json &plan) {
                      str(model["heads"]), str(model["kv_heads"]), str(model["vocab"]));
   out += fmt::format("cache   {}, grid {}: {} a page of {} tokens\n", str(cache["type"]),
                      str(cache["grid"]), byteText(cache["page_bytes"]), str(cache["page_tokens"]));
+  if (const ordered_json semantics = plan["manifest"].value("semantics", ordered_json::object());
+      semantics.contains("activations"))
+    out += fmt::format("numerics activations {}\n", str(semantics["activations"]));
   for (const ordered_json &target : plan["targets"])
     out +=
         fmt::format("target  {} for {} (needs {}): {}\n", str(target["name"]), str(target["chip"]),

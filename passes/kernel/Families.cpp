@@ -23,6 +23,8 @@ constexpr Row rows[] = {
     {"m3.fused", "norm_route", lowerNormRoute},
     {"m3.fused", "experts_shared", lowerExpertsShared},
     {"arith.addf", "", lowerAdd},
+    {"arith.extf", "", lowerConvert},
+    {"arith.truncf", "", lowerConvert},
     {"m3.swiglu_oai", "", lowerSwiglu},
     {"m3.quantize", "", lowerQuantize},
     {"m3.head_norm", "", lowerHeadNorm},

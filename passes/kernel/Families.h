@@ -21,6 +21,7 @@ mlir::LogicalResult lowerExpertsShared(mlir::Operation *op, StepLowering &step);
 
 //===- Single operations that a fusion would have taken
 mlir::LogicalResult lowerAdd(mlir::Operation *op, StepLowering &step);
+mlir::LogicalResult lowerConvert(mlir::Operation *op, StepLowering &step);
 mlir::LogicalResult lowerSwiglu(mlir::Operation *op, StepLowering &step);
 mlir::LogicalResult lowerQuantize(mlir::Operation *op, StepLowering &step);
 mlir::LogicalResult lowerHeadNorm(mlir::Operation *op, StepLowering &step);

@@ -180,6 +180,24 @@ void KernelBuilder::store(Value tile, Value view, ValueRange indices, ArrayRef<i
                           Value limit) {
   tile::StoreOp::create(b, tile, view, indices, limit, sizes);
 }
+Value KernelBuilder::loadF32(Value view, ValueRange indices, ArrayRef<int64_t> sizes, int64_t rows,
+                             int64_t cols) {
+  Value stored = load(view, indices, sizes, rows, cols);
+  if (cast<tile::ViewType>(view.getType()).getElement().isF32())
+    return stored;
+  return tile::DecodeOp::create(b, tile(rows, cols), stored, tile::Format::BF16, StringAttr());
+}
+Value KernelBuilder::codesFor(Value view, Value value) {
+  if (cast<tile::ViewType>(view.getType()).getElement().isF32())
+    return value;
+  auto type = cast<tile::TileType>(value.getType());
+  return tile::EncodeOp::create(b, tile(type.getRows(), type.getCols(), b.getI16Type()), value,
+                                tile::Format::BF16, StringAttr());
+}
+void KernelBuilder::storeF32(Value tile, Value view, ValueRange indices, ArrayRef<int64_t> sizes,
+                             Value limit) {
+  store(codesFor(view, tile), view, indices, sizes, limit);
+}
 Value KernelBuilder::loadScalar(Value view, ValueRange indices, Type type) {
   return tile::LoadScalarOp::create(b, type, view, indices);
 }
@@ -217,6 +235,11 @@ Value KernelBuilder::map(ValueRange inputs, tile::TileType type,
   b.setInsertionPointToStart(&block);
   tile::YieldOp::create(b, body(block.getArguments()));
   return map;
+}
+
+Value KernelBuilder::roundedToBf16(Value tile) {
+  return map(tile, cast<tile::TileType>(tile.getType()),
+             [&](ValueRange args) { return round(args[0], tile::Format::BF16); });
 }
 
 Value KernelBuilder::iota(int64_t cols) {

@@ -83,6 +83,13 @@ public:
              int64_t cols);
   void store(Value tile, Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes,
              Value limit = {});
+  /// FP32 values of a view of f32, or of one of i16 that holds BF16 codes; a store rounds.
+  Value loadF32(Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes, int64_t rows,
+                int64_t cols);
+  void storeF32(Value tile, Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes,
+                Value limit = {});
+  /// An FP32 tile as the elements of a view, rounded to BF16 codes where it holds those.
+  Value codesFor(Value view, Value tile);
   Value loadScalar(Value view, mlir::ValueRange indices, Type type);
   Value loadScalar(Value view, mlir::ValueRange indices);
   Value loadIndex(Value view, mlir::ValueRange indices) {
@@ -124,6 +131,8 @@ public:
   Value lessf(Value a, Value b);
   Value isNan(Value a);
   Value round(Value a, tile::Format format);
+  /// Every element of a tile to the nearest BF16 value, as FP32.
+  Value roundedToBf16(Value tile);
 
 private:
   mlir::ImplicitLocOpBuilder b;

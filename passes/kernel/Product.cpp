@@ -122,7 +122,7 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
     Values result =
         forEachK(kb, product.weight, product.panel, panels, elementsAhead(product), kb.index(0),
                  product.weight.shape.k, acc, [&](Value k, Value weights, ValueRange carried) {
-                   Value x = kb.load(product.x, {from, k}, {rows, 1}, rows, 1);
+                   Value x = kb.loadF32(product.x, {from, k}, {rows, 1}, rows, 1);
                    return Values{kb.mma(x, weights, carried[0])};
                  });
     epilogue(result[0], row);
@@ -167,7 +167,7 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
             Value acc = kb.load(sums, {local, col}, {rows, tileCols}, rows, tileCols);
             Values result =
                 kb.forLoop(zero, kb.index(chunk), 1, acc, [&](Value at, ValueRange carried) {
-                  Value x = kb.load(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
+                  Value x = kb.loadF32(product.x, {row, kb.add(kBegin, at)}, {rows, 1}, rows, 1);
                   Value weights = kb.load(stage, {at, col}, {1, tileCols}, 1, tileCols);
                   return Values{kb.mma(x, weights, carried[0])};
                 });
@@ -223,6 +223,7 @@ void storeColumns(KernelBuilder &kb, Value tile, Value view, Value row, Value co
                   Value rowEnd) {
   auto type = cast<tile::TileType>(tile.getType());
   int64_t rows = type.getRows(), cols = type.getCols();
+  tile = kb.codesFor(view, tile);
   if (outputs % panelOutputs == 0) {
     kb.store(tile, view, {row, col}, {rows, cols}, rowEnd);
     return;

@@ -31,7 +31,7 @@ void addWeightArguments(StepLowering &step, const PackedWeight &weight,
 /// Rows × panels × K of one work item.
 struct Product {
   WeightView weight;
-  Value x;                ///< view [rows, K] of f32
+  Value x;                ///< view [rows, K] of f32 or BF16 codes
   Value rowBegin, rowEnd; ///< rows to compute; whole register tiles may read past rowEnd
   Value panel;            ///< first panel
   /// Row of x for a computed row; null = the same. Given only where the register tile has one row.

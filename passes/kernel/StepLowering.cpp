@@ -26,6 +26,25 @@ Value StepLowering::scratch(StringRef name, int64_t rowBytes, int64_t blockBytes
   return planir::BufferOp::create(bucket, loc(), name, rowBytes, blockBytes, fixedBytes);
 }
 
+RowBuffer StepLowering::scratchRows(StringRef name, int64_t width, Type element, int64_t count) {
+  int64_t rowBytes = width * tile::elementBytes(element);
+  return {scratch(name, count * rowBytes, 0, paddingRows * rowBytes), element};
+}
+
+Type storedElement(Value tensor) {
+  Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
+  return element.isBF16() ? IntegerType::get(tensor.getContext(), 16) : element;
+}
+
+std::string spellElements(ArrayRef<Type> elements) {
+  if (llvm::all_of(elements, [](Type element) { return element.isF32(); }))
+    return "";
+  std::string text = "_";
+  for (Type element : elements)
+    text += element.isF32() ? 'f' : 'b';
+  return text;
+}
+
 Value StepLowering::weight(StringRef symbol) {
   Value &value = weights[symbol];
   if (!value)

@@ -28,6 +28,19 @@ struct PackedWeight {
   tile::Format format() const;
 };
 
+/// A buffer of rows and the element that its views have: f32, or i16 for BF16 codes.
+struct RowBuffer {
+  Value buffer;
+  Type element;
+  explicit operator bool() const { return bool(buffer); }
+};
+
+/// The element of views of an m3 tensor's buffer.
+Type storedElement(Value tensor);
+/// Part of a kernel's name: how each of several tensors or buffers is stored; nothing if all are
+/// f32, else a letter each.
+std::string spellElements(llvm::ArrayRef<Type> elements);
+
 struct LaunchArgument {
   Value value;
   planir::Access access;
@@ -47,6 +60,12 @@ public:
   Value makeBuffer(Value tensor, llvm::StringRef name);
   void bind(Value tensor, Value buffer) { buffers[tensor] = buffer; }
   Value scratch(llvm::StringRef name, int64_t rowBytes, int64_t blockBytes, int64_t fixedBytes);
+  /// Both with the element of the tensor, and a scratch of `count` · rows rows of `width` elements.
+  RowBuffer rowsOf(Value tensor) { return {bufferOf(tensor), storedElement(tensor)}; }
+  RowBuffer makeRows(Value tensor, llvm::StringRef name) {
+    return {makeBuffer(tensor, name), storedElement(tensor)};
+  }
+  RowBuffer scratchRows(llvm::StringRef name, int64_t width, Type element, int64_t count = 1);
   Value weight(llvm::StringRef symbol);
   Value batch(planir::BatchArray array);
   Value pool(int64_t offset);

@@ -164,6 +164,32 @@ class Compile(Folder):
                                delta=0.1 * result["seconds"] + 0.05)
 
 
+class Numerics(Folder):
+    def test_activations_are_named_everywhere(self):
+        one = ["--chip", self.first_chip()]
+        self.compile("default.m3plan", *one)
+        self.compile("bf16.m3plan", *one, "--numerics", "activations=bf16")
+        for plan, activations, why in (("default.m3plan", "f32", "the target's default"),
+                                       ("bf16.m3plan", "bf16", "as asked for by --numerics activations")):
+            explained = json.loads(self.m3c("explain", plan, "--json").stdout)
+            self.assertIn({"what": "activations", "choice": activations, "why": why}, explained["decisions"])
+            self.assertIn(f"activations {activations}\n", self.m3c("inspect", plan).stdout)
+        diff = json.loads(self.m3c("diff", "default.m3plan", "bf16.m3plan", "--json", code=1).stdout)
+        self.assertIn("manifest.semantics.activations", [entry["path"] for entry in diff["differences"]])
+        # BF16 halves what kernels hand to each other; the choice is part of the cache's key.
+        again = self.compile("again.m3plan", *one, "--numerics", "activations=bf16")
+        self.assertTrue(again["from_cache"])
+        forecasts = [self.compile("p.m3plan", *one, "--dry-run", "--numerics", "activations=" + value)["forecast"]
+                     for value in ("f32", "bf16")]
+        self.assertLess(forecasts[1]["arena_bytes"], forecasts[0]["arena_bytes"])
+        self.assertEqual(forecasts[1]["launches"], forecasts[0]["launches"])
+
+    def test_unknown_values_are_refused_with_the_list(self):
+        for entry in ("activations=fp8", "activations", "weights=f32"):
+            done = self.m3c("compile", NANO, "-o", "p.m3plan", "--numerics", entry, code=2)
+            self.assertIn("activations=f32 and activations=bf16", done.stderr)
+
+
 class Circumstances(Folder):
     def test_wrong_usage(self):
         for args in (["--target", "z80"], ["--chip", "z80"], ["--kv", "fp3"], ["--disable-pass", "none"],

@@ -1,5 +1,6 @@
 // `m3c compile CKPT -o PLAN`: a checkpoint into a plan.
 #include "compiler/driver/Compile.h"
+#include "models/minimax_m3/GraphBuilder.h"
 #include "runtime/base/Error.h"
 #include "tools/m3c/Commands.h"
 
@@ -16,16 +17,6 @@ struct CompileArguments {
   std::string progress = "auto", timing, cacheFolder;
   bool noCache = false, json = false;
 };
-
-void readNumerics(const CompileArguments &arguments, CompileOptions &options) {
-  for (const std::string &entry : arguments.numerics) {
-    size_t equals = entry.find('=');
-    if (entry.substr(0, equals) != "activations" || equals == std::string::npos)
-      throw Error(fmt::format("'{}' is no choice of numerics", entry), "--numerics", "",
-                  "write activations=f32", ExitCode::Usage);
-    options.activations = entry.substr(equals + 1);
-  }
-}
 
 nlohmann::ordered_json forecastJson(const PlanForecast &forecast) {
   return {{"weight_bytes", forecast.weightBytes},
@@ -84,7 +75,8 @@ int runCompile(const CompileArguments &arguments) {
   CompileOptions options = arguments.options;
   options.progress = *parseProgressMode(arguments.progress);
   options.schedule = readSchedule(arguments.schedule);
-  readNumerics(arguments, options);
+  if (auto activations = readNumerics(arguments.numerics))
+    options.activations = m3::stringifyActivations(*activations).str();
   if (arguments.noCache)
     options.cacheFolder = "";
   else if (!arguments.cacheFolder.empty())
@@ -138,7 +130,10 @@ std::function<int()> setUpCompile(CLI::App &app) {
       "cache of attention and index: f32, bf16, fp8, nvfp4; by a printed rule when absent");
   app.add_option("--kv-grid", options.grid,
                  "arithmetic of an nvfp4 cache: e4m3 (default) or exact");
-  app.add_option("--numerics", arguments->numerics, "activations=f32")->delimiter(',');
+  app.add_option("--numerics", arguments->numerics,
+                 "activations=f32 or activations=bf16: what one kernel hands to the next; the "
+                 "target's default when absent")
+      ->delimiter(',');
   addPassOptions(app, *arguments);
   app.add_flag("--strict", options.strict, "refuse unknown keys and tensors");
   app.add_flag("--dry-run", options.dryRun, "say what would be built: memory, kernels, time");

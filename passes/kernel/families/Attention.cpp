@@ -98,7 +98,7 @@ private:
           Value sum = loadFromSlotOrder(kb, cache, sums, {slot, d}, {1, 16});
           Value mean =
               kb.map(sum, 1, 16, [&](ValueRange args) { return kb.mulf(args[0], inverse); });
-          kb.store(mean, out, {kb.add(first, r), outHead, d}, {1, 1, 16});
+          kb.storeF32(mean, out, {kb.add(first, r), outHead, d}, {1, 1, 16});
         });
       });
     });
@@ -330,22 +330,24 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
   if (selection)
     shape.selected = cast<RankedTensorType>(selection.getType()).getShape().back();
   Schedule schedule = step.schedule("attention", {{"group", shape.group()}, {"dims", shape.dims}});
-  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads,
-                             shape.kvHeads, shape.dims, shape.selected,
-                             llvm::utohexstr(llvm::bit_cast<uint64_t>(scale)), spell(schedule));
+  Type in = storedElement(query), out = storedElement(result);
+  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
+                             shape.heads, shape.kvHeads, shape.dims, shape.selected,
+                             llvm::utohexstr(llvm::bit_cast<uint64_t>(scale)),
+                             spellElements({in, out}), spell(schedule));
   MLIRContext *context = step.module.getContext();
   tile::KernelOp kernel = step.kernel(name, [&] {
-    Type f32 = Float32Type::get(context), i32 = IntegerType::get(context, 32);
+    Type i32 = IntegerType::get(context, 32);
     constexpr int64_t any = ShapedType::kDynamic;
     auto view = [&](ArrayRef<int64_t> sizes, Type element) {
       return tile::ViewType::get(context, sizes, element, tile::Space::Global);
     };
     SmallVector<Type> types = BatchRows::parameterTypes(context);
     types.append(
-        {view({any, shape.heads, shape.dims}, f32), view({any}, IntegerType::get(context, 8))});
+        {view({any, shape.heads, shape.dims}, in), view({any}, IntegerType::get(context, 8))});
     if (shape.selected)
       types.push_back(view({any, shape.kvHeads, shape.selected}, i32));
-    types.push_back(view({any, shape.heads, shape.dims}, f32));
+    types.push_back(view({any, shape.heads, shape.dims}, out));
     KernelBuilder kb(step.module, name, "attention", schedule, types);
     AttentionKernel(kb, cache, shape, schedule).emit();
     return kb.finish();

@@ -158,8 +158,8 @@ void SlotReader::fill(Value first, int64_t tokens, Value stage) {
 Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view, ValueRange indices,
                       ArrayRef<int64_t> sizes) {
   if (!cache.paired())
-    return kb.load(view, indices, sizes, 1, 16);
-  return kb.reshape(kb.transpose(kb.load(view, indices, sizes, 2, 8)), 1, 16);
+    return kb.loadF32(view, indices, sizes, 1, 16);
+  return kb.reshape(kb.transpose(kb.loadF32(view, indices, sizes, 2, 8)), 1, 16);
 }
 
 Value loadFromSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view, ValueRange indices,

@@ -75,7 +75,8 @@ private:
   Value codes, scales; ///< scales: NVFP4 only
 };
 
-/// 16 values from a view at `indices` in the order that dequantised slots have, and back: a row.
+/// 16 values from a view at `indices` (f32 or BF16 codes) in the order that dequantised slots have,
+/// and back: a row.
 Value loadInSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,
                       mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes);
 Value loadFromSlotOrder(KernelBuilder &kb, const CachePages &cache, Value view,

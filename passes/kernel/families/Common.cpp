@@ -15,6 +15,9 @@ tile::ViewType rowsType(MLIRContext *context, int64_t width, Type element) {
   return tile::ViewType::get(context, {ShapedType::kDynamic, width},
                              element ? element : Float32Type::get(context), tile::Space::Global);
 }
+tile::ViewType rowsType(Value tensor) {
+  return rowsType(tensor.getContext(), widthOf(tensor), storedElement(tensor));
+}
 tile::ViewType vectorType(MLIRContext *context, int64_t width) {
   return tile::ViewType::get(context, {width}, Float32Type::get(context), tile::Space::Global);
 }
@@ -39,13 +42,13 @@ static Value emitSquareSum(KernelBuilder &kb, Value x, Value row, int64_t width)
   int64_t whole = width / 16 * 16;
   Values sums = kb.forLoop(kb.index(0), kb.index(whole), 16, kb.fill(0.0, 1, 16),
                            [&](Value col, ValueRange carried) {
-                             Value v = kb.load(x, {row, col}, {1, 16}, 1, 16);
+                             Value v = kb.loadF32(x, {row, col}, {1, 16}, 1, 16);
                              return Values{kb.fma(v, v, carried[0])};
                            });
   Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums[0]), 0, 0);
   if (whole == width)
     return sum;
-  Value tail = kb.load(x, {row, kb.index(whole)}, {1, width - whole}, 1, width - whole);
+  Value tail = kb.loadF32(x, {row, kb.index(whole)}, {1, width - whole}, 1, width - whole);
   Value squares =
       kb.map(tail, 1, width - whole, [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
   return kb.addf(sum, kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0));
@@ -56,12 +59,12 @@ void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, 
   Value mean = kb.divf(emitSquareSum(kb, x, xRow, width), kb.f32(double(width)));
   Value scale = kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
   eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
-    Value v = kb.load(x, {xRow, col}, {1, cols}, 1, cols);
+    Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
     Value w = kb.load(weight, {col}, {cols}, 1, cols);
     Value out = kb.map({v, w}, 1, cols, [&](ValueRange args) {
       return kb.mulf(kb.mulf(args[0], scale), kb.addf(args[1], kb.f32(1.0)));
     });
-    kb.store(out, y, {yRow, col}, {1, cols});
+    kb.storeF32(out, y, {yRow, col}, {1, cols});
   });
 }
 

@@ -12,6 +12,8 @@ tile::ViewType countsType(mlir::MLIRContext *context);
 tile::ViewType listType(mlir::MLIRContext *context);
 /// [rows, width], of f32 unless an element type is given.
 tile::ViewType rowsType(mlir::MLIRContext *context, int64_t width, Type element = {});
+/// Rows of an m3 tensor as they are stored.
+tile::ViewType rowsType(Value tensor);
 /// [width] of f32.
 tile::ViewType vectorType(mlir::MLIRContext *context, int64_t width);
 /// Untyped bytes: the cache pool.
@@ -24,12 +26,13 @@ int64_t widthOf(Value tensor);
 void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
                llvm::function_ref<void(Value col, int64_t cols)> body);
 
-/// y[yRow] = Gemma RMS norm of x[xRow]: x · rsqrt(mean(x²) + eps) · (1 + w).
+/// y[yRow] = Gemma RMS norm of x[xRow]: x · rsqrt(mean(x²) + eps) · (1 + w). Views of f32 or BF16
+/// codes.
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps);
 
 /// Rotates the first dimensions of a head in place (NeoX half split): `head[row]` by the cosines
-/// and sines of `table[tableRow]`, which holds rotary/2 of each.
+/// and sines of `table[tableRow]`, which holds rotary/2 of each. All are f32.
 void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,
                 int64_t rotary);
 

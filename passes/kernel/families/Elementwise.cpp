@@ -13,22 +13,25 @@ namespace m3c::kernel {
 
 /// One work item per row: `body` computes 16 (or fewer) columns of the result from those of the
 /// inputs.
-static void emitColumns(StepLowering &step, StringRef name, ArrayRef<Value> inputs, Value result,
-                        StringRef label,
+static void emitColumns(StepLowering &step, StringRef operation, ArrayRef<Value> inputs,
+                        Value result, StringRef label,
                         function_ref<Value(KernelBuilder &kb, ArrayRef<Value> tiles)> body) {
   int64_t width = widthOf(result);
+  SmallVector<Type> types = {countsType(step.module.getContext())}, elements;
+  for (Value tensor : llvm::concat<Value>(SmallVector<Value>(inputs), SmallVector<Value>{result})) {
+    types.push_back(rowsType(tensor));
+    elements.push_back(storedElement(tensor));
+  }
+  std::string name = (operation + spellElements(elements)).str();
   tile::KernelOp kernel = step.kernel(name, [&] {
-    MLIRContext *context = step.module.getContext();
-    SmallVector<Type> types = {countsType(context)};
-    types.append(inputs.size() + 1, rowsType(context, width));
     KernelBuilder kb(step.module, name, "elementwise", {}, types);
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
       eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
         SmallVector<Value> tiles;
         for (size_t i = 0; i < inputs.size(); ++i)
-          tiles.push_back(kb.load(kb.parameter(1 + i), {row, col}, {1, cols}, 1, cols));
-        kb.store(body(kb, tiles), kb.parameter(1 + inputs.size()), {row, col}, {1, cols});
+          tiles.push_back(kb.loadF32(kb.parameter(1 + i), {row, col}, {1, cols}, 1, cols));
+        kb.storeF32(body(kb, tiles), kb.parameter(1 + inputs.size()), {row, col}, {1, cols});
       });
     });
     return kb.finish();
@@ -51,6 +54,14 @@ LogicalResult lowerAdd(Operation *op, StepLowering &step) {
                 return kb.map(tiles, 1, colsOf(tiles[0]),
                               [&](ValueRange args) { return kb.addf(args[0], args[1]); });
               });
+  return success();
+}
+
+/// The same values as other elements: to F32, or rounded to BF16.
+LogicalResult lowerConvert(Operation *op, StepLowering &step) {
+  Value result = op->getResult(0);
+  emitColumns(step, formatv("convert_{0}", widthOf(result)).str(), op->getOperand(0), result,
+              "convert", [](KernelBuilder &, ArrayRef<Value> tiles) { return tiles[0]; });
   return success();
 }
 
@@ -84,28 +95,35 @@ LogicalResult lowerQuantize(Operation *op, StepLowering &step) {
   return success();
 }
 
-/// One work item per row; every head of it through `body(kb, head view row, row)` after a copy from
-/// x to y.
-static void emitHeads(StepLowering &step, StringRef name, StringRef family, Value x, Value result,
-                      int64_t heads, ArrayRef<Type> extraTypes,
+/// One work item per row; every head of it through `body(kb, head, row)` in an on-chip buffer
+/// [1, head size] of f32.
+static void emitHeads(StepLowering &step, StringRef operation, StringRef family, Value x,
+                      Value result, int64_t heads, ArrayRef<Type> extraTypes,
                       ArrayRef<LaunchArgument> extraArguments, StringRef label,
-                      function_ref<void(KernelBuilder &kb, Value y, Value head, Value row)> body) {
+                      function_ref<void(KernelBuilder &kb, Value head, Value row)> body) {
   int64_t dims = widthOf(result) / heads;
+  SmallVector<Type> elements = {storedElement(x), storedElement(result)};
+  std::string name = (operation + spellElements(elements)).str();
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = step.module.getContext();
-    SmallVector<Type> types = {countsType(context), rowsType(context, dims),
-                               rowsType(context, dims)};
+    SmallVector<Type> types = {countsType(context), rowsType(context, dims, elements[0]),
+                               rowsType(context, dims, elements[1])};
     llvm::append_range(types, extraTypes);
     KernelBuilder kb(step.module, name, family, {}, types);
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
-      kb.forLoop(kb.index(0), kb.index(heads), 1, [&](Value h) {
-        Value head = kb.add(kb.mul(row, heads), h);
+      Value head = kb.alloc({1, dims}, kb.f32Type()), zero = kb.index(0);
+      kb.forLoop(zero, kb.index(heads), 1, [&](Value h) {
+        Value at = kb.add(kb.mul(row, heads), h);
         eachChunk(kb, dims, 16, [&](Value d, int64_t cols) {
-          kb.store(kb.load(kb.parameter(1), {head, d}, {1, cols}, 1, cols), kb.parameter(2),
-                   {head, d}, {1, cols});
+          kb.store(kb.loadF32(kb.parameter(1), {at, d}, {1, cols}, 1, cols), head, {zero, d},
+                   {1, cols});
         });
-        body(kb, kb.parameter(2), head, row);
+        body(kb, head, row);
+        eachChunk(kb, dims, 16, [&](Value d, int64_t cols) {
+          kb.storeF32(kb.load(head, {zero, d}, {1, cols}, 1, cols), kb.parameter(2), {at, d},
+                      {1, cols});
+        });
       });
     });
     return kb.finish();
@@ -127,8 +145,9 @@ LogicalResult lowerHeadNorm(Operation *op, StepLowering &step) {
   Value weight = step.weight(step.vector(step.weightOp(norm.getWeight())));
   emitHeads(step, name, "head_norm", norm.getX(), norm.getResult(), heads,
             {vectorType(op->getContext(), dims)}, {{weight, planir::Access::Read}},
-            norm.getWeight(), [&](KernelBuilder &kb, Value y, Value head, Value) {
-              emitNormRow(kb, y, head, kb.parameter(3), y, head, dims, eps);
+            norm.getWeight(), [&](KernelBuilder &kb, Value head, Value) {
+              Value zero = kb.index(0);
+              emitNormRow(kb, head, zero, kb.parameter(3), head, zero, dims, eps);
             });
   return success();
 }
@@ -141,8 +160,8 @@ LogicalResult lowerRope(Operation *op, StepLowering &step) {
   emitHeads(step, name, "rope", rope.getX(), rope.getResult(), heads,
             {rowsType(op->getContext(), rotary)},
             {{step.bufferOf(rope.getTable()), planir::Access::Read}}, "rope",
-            [&](KernelBuilder &kb, Value y, Value head, Value row) {
-              emitRotate(kb, y, head, kb.parameter(3), row, rotary);
+            [&](KernelBuilder &kb, Value head, Value row) {
+              emitRotate(kb, head, kb.index(0), kb.parameter(3), row, rotary);
             });
   return success();
 }
@@ -153,11 +172,11 @@ LogicalResult lowerRope(Operation *op, StepLowering &step) {
 /// heads·D]. Slot of head h: first + h·step.
 static tile::KernelOp buildCacheWrite(StepLowering &step, StringRef name, m3::CacheStorage storage,
                                       int64_t heads, int64_t dims, int64_t first, int64_t slotStep,
-                                      bool values, planir::CacheOp cache) {
+                                      bool values, planir::CacheOp cache, Type element) {
   MLIRContext *context = step.module.getContext();
   KernelBuilder kb(step.module, name, "cache_write", {},
                    {countsType(context), listType(context), listType(context), listType(context),
-                    bytesType(context), rowsType(context, heads * dims)});
+                    bytesType(context), rowsType(context, heads * dims, element)});
   Value row = kb.blockId(tile::Axis::X);
   kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
     Value position = kb.loadIndex(kb.parameter(1), {row});
@@ -171,7 +190,7 @@ static tile::KernelOp buildCacheWrite(StepLowering &step, StringRef name, m3::Ca
       Value offset = kb.add(page, kb.mul(slot, int64_t(cache.getSlotBytes())));
       for (int64_t group = 0; group < dims / 16; ++group) {
         Value col = kb.add(kb.mul(head, dims), 16 * group);
-        Value tile = kb.load(kb.parameter(5), {row, col}, {1, 16}, 1, 16);
+        Value tile = kb.loadF32(kb.parameter(5), {row, col}, {1, 16}, 1, 16);
         storeSlotGroup(kb, storage, dims, kb.parameter(4), offset, token, group, tile, values);
       }
     });
@@ -187,10 +206,11 @@ LogicalResult lowerCacheWrite(Operation *op, StepLowering &step) {
   auto emit = [&](Value lane, StringRef laneName, int64_t heads, int64_t dims, int64_t first,
                   int64_t slotStep, bool values, int64_t poolOffset) {
     std::string name =
-        formatv("cache_write_{0}_{1}_{2}x{3}_page{4}", m3::stringifyCacheStorage(type.getKv()),
-                laneName, heads, dims, cache.getPageBytes());
+        formatv("cache_write_{0}_{1}_{2}x{3}_page{4}{5}", m3::stringifyCacheStorage(type.getKv()),
+                laneName, heads, dims, cache.getPageBytes(), spellElements(storedElement(lane)));
     tile::KernelOp kernel = step.kernel(name, [&] {
-      return buildCacheWrite(step, name, type.getKv(), heads, dims, first, slotStep, values, cache);
+      return buildCacheWrite(step, name, type.getKv(), heads, dims, first, slotStep, values, cache,
+                             storedElement(lane));
     });
     SmallVector<LaunchArgument> arguments;
     for (planir::BatchArray array :

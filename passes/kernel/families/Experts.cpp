@@ -22,6 +22,10 @@ struct MoeShape {
   PackedWeight up, down;
   std::optional<PackedWeight> sharedUp, sharedDown;
   double alpha, limit;
+  Type element; ///< of the rows and activations; each expert's output is rounded alike
+  Type result;  ///< of the sum
+
+  bool rounds() const { return !element.isF32(); }
 
   int64_t width() const { return up.outputs / 2; }
   int64_t sharedWidth() const { return sharedUp ? sharedUp->outputs / 2 : 0; }
@@ -93,8 +97,9 @@ tile::KernelOp buildGroup(StepLowering &step, StringRef name, const MoeShape &mo
 tile::KernelOp buildGather(StepLowering &step, StringRef name, const MoeShape &moe) {
   MLIRContext *context = step.module.getContext();
   KernelBuilder kb(step.module, name, "expert_gather", {},
-                   {countsType(context), listType(context), rowsType(context, moe.hidden),
-                    rowsType(context, moe.hidden)});
+                   {countsType(context), listType(context),
+                    rowsType(context, moe.hidden, moe.element),
+                    rowsType(context, moe.hidden, moe.element)});
   Groups groups(kb, kb.parameter(1), moe.experts);
   Value i = kb.blockId(tile::Axis::X);
   Value entries = kb.mul(kb.loadIndex(kb.parameter(0), {kb.index(0)}), moe.topK);
@@ -143,13 +148,14 @@ void emitUp(KernelBuilder &kb, const WeightView &weight, Value x, Value z, Value
 tile::KernelOp buildUp(StepLowering &step, StringRef name, const MoeShape &moe,
                        const Schedule &routed, const Schedule &shared, bool gathered) {
   MLIRContext *context = step.module.getContext();
-  SmallVector<Type> types = {countsType(context), listType(context), rowsType(context, moe.hidden)};
+  SmallVector<Type> types = {countsType(context), listType(context),
+                             rowsType(context, moe.hidden, moe.element)};
   llvm::append_range(types, weightParameterTypes(context, moe.up));
-  types.push_back(rowsType(context, moe.width()));
+  types.push_back(rowsType(context, moe.width(), moe.element));
   if (moe.sharedUp) {
-    types.push_back(rowsType(context, moe.hidden));
+    types.push_back(rowsType(context, moe.hidden, moe.element));
     llvm::append_range(types, weightParameterTypes(context, *moe.sharedUp));
-    types.push_back(rowsType(context, moe.sharedWidth()));
+    types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
   }
   KernelBuilder kb(step.module, name, "experts_up", routed, types);
   unsigned next = 3;
@@ -192,10 +198,22 @@ tile::KernelOp buildUp(StepLowering &step, StringRef name, const MoeShape &moe,
   return kb.finish();
 }
 
-/// out[row] += share · value for each row of a tile of entries.
+/// A product with the global scale of its weight, if there is one, rounded to BF16.
+Value roundedProduct(KernelBuilder &kb, Value acc, Value scale) {
+  return kb.map(acc, cast<tile::TileType>(acc.getType()), [&](ValueRange args) {
+    Value value = scale ? kb.mulf(args[0], scale) : args[0];
+    return kb.round(value, tile::Format::BF16);
+  });
+}
+
+/// sums[row] += share · value for each row of a tile of entries.
 void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end, Value scale,
-                     Value weights, Value out, Value col, Groups &groups, const MoeShape &moe) {
+                     Value weights, Value sums, Value col, Groups &groups, const MoeShape &moe) {
   auto type = cast<tile::TileType>(acc.getType());
+  if (moe.rounds()) {
+    acc = roundedProduct(kb, acc, scale);
+    scale = {};
+  }
   for (int64_t r = 0; r < type.getRows(); ++r) {
     Value at = kb.add(entry, r);
     kb.when(kb.less(at, end), [&] {
@@ -205,34 +223,38 @@ void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end, Value
       if (scale)
         share = kb.mulf(share, scale);
       Value value = kb.slice(acc, r, 0, 1, type.getCols());
-      Value old = kb.load(out, {row, col}, {1, type.getCols()}, 1, type.getCols());
-      kb.store(kb.fma(value, kb.fill(share, 1, 1), old), out, {row, col}, {1, type.getCols()});
+      Value old = kb.load(sums, {row, col}, {1, type.getCols()}, 1, type.getCols());
+      kb.store(kb.fma(value, kb.fill(share, 1, 1), old), sums, {row, col}, {1, type.getCols()});
     });
   }
 }
 
 /// Parameters: counts, groups, weights [rows·k], z [rows·k,I], (residual [rows,H],) routed weight…,
-/// out [rows,H], and with a shared expert: zs [rows,Is], its weight…. Grid: panels.
+/// out [rows,H], and with a shared expert: zs [rows,Is], its weight…; where out holds BF16, last
+/// sums [rows,H] of f32. Grid: panels.
 tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe,
                          const Schedule &routed, const Schedule &shared, bool hasResidual) {
   MLIRContext *context = step.module.getContext();
   tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
                                             Float32Type::get(context), tile::Space::Global);
   SmallVector<Type> types = {countsType(context), listType(context), list,
-                             rowsType(context, moe.width())};
+                             rowsType(context, moe.width(), moe.element)};
   if (hasResidual)
-    types.push_back(rowsType(context, moe.hidden));
+    types.push_back(rowsType(context, moe.hidden, moe.element));
   llvm::append_range(types, weightParameterTypes(context, moe.down));
-  types.push_back(rowsType(context, moe.hidden));
+  types.push_back(rowsType(context, moe.hidden, moe.result));
   if (moe.sharedDown) {
-    types.push_back(rowsType(context, moe.sharedWidth()));
+    types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
     llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
   }
+  if (!moe.result.isF32())
+    types.push_back(rowsType(context, moe.hidden));
   KernelBuilder kb(step.module, name, "experts_down", routed, types);
   unsigned next = 4;
   Value residual = hasResidual ? kb.parameter(next++) : Value();
   WeightView down = bindWeight(kb, moe.down, next);
   Value out = kb.parameter(next++);
+  Value sums = moe.result.isF32() ? out : kb.parameter(types.size() - 1);
   Groups groups(kb, kb.parameter(1), moe.experts);
   Value zero = kb.index(0), rows = kb.loadIndex(kb.parameter(0), {zero});
   int64_t cols = routed.at("panels") * panelOutputs;
@@ -241,8 +263,8 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
 
   kb.forLoop(zero, rows, 1, [&](Value row) {
     Value start =
-        residual ? kb.load(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
-    kb.store(start, out, {row, col}, {1, cols});
+        residual ? kb.loadF32(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
+    kb.store(start, sums, {row, col}, {1, cols});
   });
   kb.forLoop(zero, groups.active(), 1, [&](Value item) {
     Value expert = groups.expert(item), end = groups.end(item);
@@ -251,7 +273,7 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
     eachRowBlock(kb, groups.begin(item), end, routed, [&](Value begin, Value blockEnd) {
       Product product{down, kb.parameter(3), begin, blockEnd, first, {}, routed};
       emitProduct(kb, product, [&](Value acc, Value entry) {
-        emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), out, col, groups, moe);
+        emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), sums, col, groups, moe);
       });
     });
   });
@@ -263,15 +285,20 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
       Product product{view, zs, begin, end, panel, {}, shared};
       emitProduct(kb, product, [&](Value acc, Value row) {
         auto type = cast<tile::TileType>(acc.getType());
-        Value old = kb.load(out, {row, col}, {type.getRows(), type.getCols()}, type.getRows(),
+        Value old = kb.load(sums, {row, col}, {type.getRows(), type.getCols()}, type.getRows(),
                             type.getCols());
         Value sum = kb.map({acc, old}, type.getRows(), type.getCols(), [&](ValueRange args) {
-          return kb.addf(args[1], scale ? kb.mulf(args[0], scale) : args[0]);
+          Value value = scale ? kb.mulf(args[0], scale) : args[0];
+          return kb.addf(args[1], moe.rounds() ? kb.round(value, tile::Format::BF16) : value);
         });
-        kb.store(sum, out, {row, col}, {type.getRows(), type.getCols()}, end);
+        kb.store(sum, sums, {row, col}, {type.getRows(), type.getCols()}, end);
       });
     });
   }
+  if (sums != out)
+    kb.forLoop(zero, rows, 1, [&](Value row) {
+      kb.storeF32(kb.load(sums, {row, col}, {1, cols}, 1, cols), out, {row, col}, {1, cols});
+    });
   return kb.finish();
 }
 
@@ -307,7 +334,9 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
                {},
                {},
                experts.getAlpha().convertToDouble(),
-               experts.getLimit().convertToDouble()};
+               experts.getLimit().convertToDouble(),
+               storedElement(experts.getX()),
+               storedElement(result)};
   if (moe.hidden % panelOutputs)
     return experts.emitError("the hidden size ")
            << moe.hidden << " is no multiple of " << panelOutputs;
@@ -339,9 +368,9 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     routedUp = moeSchedule(step, "experts_up", moe.up, 2, true);
   Value source = x;
   if (gathered) {
-    int64_t bytes = moe.hidden * 4;
-    source = step.scratch("expert_rows", moe.topK * bytes, 0, paddingRows * bytes);
-    std::string name = formatv("expert_gather_{0}_{1}_top{2}", moe.hidden, moe.experts, moe.topK);
+    source = step.scratchRows("expert_rows", moe.hidden, moe.element, moe.topK).buffer;
+    std::string name = formatv("expert_gather_{0}_{1}_top{2}{3}", moe.hidden, moe.experts, moe.topK,
+                               spellElements(moe.element));
     step.launch(step.kernel(name, [&] { return buildGather(step, name, moe); }),
                 {read(counts), read(groups), read(x), write(source)}, {{step.rows * moe.topK, 0}},
                 launchName("expert_gather"));
@@ -352,17 +381,16 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     sharedUp = moeSchedule(step, "experts_up", *moe.sharedUp, 2, false);
     sharedDown = moeSchedule(step, "experts_down", *moe.sharedDown, 1, false);
   }
-  auto widthBuffer = [&](StringRef name, int64_t rowsPerRow, int64_t width) {
-    return step.scratch(name, rowsPerRow * width * 4, 0, paddingRows * width * 4);
-  };
-  Value z = widthBuffer("expert_act", moe.topK, moe.width());
-  Value zs = moe.sharedUp ? widthBuffer("shared_act", 1, moe.sharedWidth()) : Value();
+  Value z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
+  Value zs;
+  if (moe.sharedUp)
+    zs = step.scratchRows("shared_act", moe.sharedWidth(), moe.element).buffer;
   int64_t items = std::min(step.rows * moe.topK, moe.experts);
   std::string sharedSpell =
       moe.sharedUp ? "_shared_" + spell(*moe.sharedUp) + spell(sharedUp) : std::string();
-  std::string upName =
-      formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}", spell(moe.up), spell(routedUp),
-              gathered ? "_gathered" : "", moe.topK, items, sharedSpell);
+  std::string upName = formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}{6}", spell(moe.up),
+                               spell(routedUp), gathered ? "_gathered" : "", moe.topK, items,
+                               sharedSpell, spellElements(moe.element));
   SmallVector<LaunchArgument> arguments = {read(counts), read(groups), read(source)};
   addWeightArguments(step, moe.up, arguments);
   arguments.push_back(write(z));
@@ -385,8 +413,8 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDown);
   }
   std::string downName =
-      formatv("experts_down_{0}{1}_top{2}{3}{4}", spell(moe.down), spell(routedDown), moe.topK,
-              residual ? "_residual" : "", sharedSpell);
+      formatv("experts_down_{0}{1}_top{2}{3}{4}{5}", spell(moe.down), spell(routedDown), moe.topK,
+              residual ? "_residual" : "", sharedSpell, spellElements({moe.element, moe.result}));
   arguments = {read(counts), read(groups), read(weights), read(z)};
   if (residual)
     arguments.push_back(read(residual));
@@ -395,6 +423,10 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
   if (moe.sharedDown) {
     arguments.push_back(read(zs));
     addWeightArguments(step, *moe.sharedDown, arguments);
+  }
+  if (!moe.result.isF32()) {
+    Type f32 = Float32Type::get(step.module.getContext());
+    arguments.push_back(write(step.scratchRows("expert_sums", moe.hidden, f32).buffer));
   }
   step.launch(
       step.kernel(
@@ -406,7 +438,7 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
 
 } // namespace
 
-/// m3.fused "experts_shared"(n, ids, weights, h): h + routed + shared.
+/// m3.fused "experts_shared"(n, ids, weights, h): h + routed + shared, the sum in F32.
 LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
   auto fused = cast<m3::FusedOp>(op);
   Block &body = fused.getBody().front();
@@ -415,12 +447,21 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
   for (auto candidate : body.getOps<m3::SharedExpertOp>())
     shared = candidate;
   Value residual; // the operand of an addition that is neither product
-  for (auto add : body.getOps<arith::AddFOp>())
-    for (Value operand : add->getOperands())
-      if (isa<BlockArgument>(operand))
-        residual = outerValue(fused, operand);
+  for (auto add : body.getOps<arith::AddFOp>()) {
+    if (!storedElement(add.getResult()).isF32())
+      return op->emitError(
+          "the kernel adds experts in f32, the group rounds between its additions");
+    for (Value operand : add->getOperands()) {
+      auto widen = operand.getDefiningOp<arith::ExtFOp>();
+      if (auto argument = dyn_cast<BlockArgument>(widen ? widen.getIn() : operand))
+        residual = outerValue(fused, argument);
+    }
+  }
   if (!residual)
     return op->emitError("the group adds no residual to the experts");
+  if (residual.getType() != experts.getX().getType())
+    return op->emitError("the kernel reads the residual as ")
+           << experts.getX().getType() << ", found " << residual.getType();
   auto outer = [&](Value inner) { return step.bufferOf(outerValue(fused, inner)); };
   return emitExperts(step, experts, shared,
                      {outer(experts.getX()), outer(experts.getIds()), outer(experts.getWeights()),

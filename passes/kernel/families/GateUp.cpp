@@ -13,12 +13,13 @@ namespace m3c::kernel {
 
 /// Parameters: counts, x [rows,K], weight (gate and up panels in turn)…, z [rows,I].
 static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const PackedWeight &weight,
-                                  const Schedule &schedule, double alpha, double limit) {
+                                  const Schedule &schedule, double alpha, double limit, Type x,
+                                  Type activation) {
   MLIRContext *context = step.module.getContext();
   int64_t outputs = weight.outputs / 2;
-  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k)};
+  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k, x)};
   llvm::append_range(types, weightParameterTypes(context, weight));
-  types.push_back(rowsType(context, outputs));
+  types.push_back(rowsType(context, outputs, activation));
   KernelBuilder kb(step.module, name, "gate_up", schedule, types);
   unsigned next = 2;
   WeightView view = bindWeight(kb, weight, next);
@@ -46,21 +47,24 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
   return kb.finish();
 }
 
-LogicalResult emitGateUp(StepLowering &step, Value x, StringRef gate, StringRef up, double alpha,
-                         double limit, StringRef name, Value z) {
+LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, StringRef up,
+                         double alpha, double limit, StringRef name, RowBuffer z) {
   FailureOr<PackedWeight> weight =
       step.pack(name, {step.weightOp(gate), step.weightOp(up)}, /*interleave=*/true);
   if (failed(weight))
     return failure();
   Schedule schedule = fitSchedule(
       step.schedule("gate_up", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 2, step.rows);
-  std::string kernelName = formatv("gate_up_{0}{1}", spell(*weight), spell(schedule));
-  tile::KernelOp kernel = step.kernel(
-      kernelName, [&] { return buildGateUp(step, kernelName, *weight, schedule, alpha, limit); });
+  std::string kernelName = formatv("gate_up_{0}{1}{2}", spell(*weight),
+                                   spellElements({x.element, z.element}), spell(schedule));
+  tile::KernelOp kernel = step.kernel(kernelName, [&] {
+    return buildGateUp(step, kernelName, *weight, schedule, alpha, limit, x.element, z.element);
+  });
   SmallVector<LaunchArgument> arguments = {
-      {step.batch(planir::BatchArray::Counts), planir::Access::Read}, {x, planir::Access::Read}};
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
+      {x.buffer, planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
-  arguments.push_back({z, planir::Access::Write});
+  arguments.push_back({z.buffer, planir::Access::Write});
   step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), name);
   return success();
 }
@@ -71,9 +75,12 @@ LogicalResult lowerGateUp(Operation *op, StepLowering &step) {
   auto act = *fused.getBody().front().getOps<m3::SwigluOp>().begin();
   auto gate = act.getGate().getDefiningOp<m3::ProjectOp>();
   auto up = act.getUp().getDefiningOp<m3::ProjectOp>();
+  for (m3::ProjectOp product : {gate, up})
+    if (!storedElement(product.getResult()).isF32())
+      return op->emitError("the kernel keeps gate and up products in f32, the group rounds them");
   std::string name = formatv("layers.{0}.gate_up", layerOf(gate.getWeight()));
-  Value x = step.bufferOf(outerValue(fused, gate.getX()));
-  Value z = step.makeBuffer(fused.getOutputs()[0], name);
+  RowBuffer x = step.rowsOf(outerValue(fused, gate.getX()));
+  RowBuffer z = step.makeRows(fused.getOutputs()[0], name);
   return emitGateUp(step, x, gate.getWeight(), up.getWeight(), act.getAlpha().convertToDouble(),
                     act.getLimit().convertToDouble(), name, z);
 }
@@ -83,13 +90,13 @@ LogicalResult lowerSharedExpert(Operation *op, StepLowering &step) {
   auto shared = cast<m3::SharedExpertOp>(op);
   std::string name = formatv("layers.{0}.shared.gate_up", layerOf(shared.getGate()));
   int64_t width = step.weightOp(shared.getGate()).weightType().rows();
-  Value z = step.scratch("shared_act", width * 4, 0, paddingRows * width * 4);
-  if (failed(emitGateUp(step, step.bufferOf(shared.getX()), shared.getGate(), shared.getUp(),
+  RowBuffer z = step.scratchRows("shared_act", width, storedElement(shared.getX()));
+  if (failed(emitGateUp(step, step.rowsOf(shared.getX()), shared.getGate(), shared.getUp(),
                         shared.getAlpha().convertToDouble(), shared.getLimit().convertToDouble(),
                         name, z)))
     return failure();
   return emitProject(step, z, shared.getDownAttr(), {},
-                     step.makeBuffer(shared.getResult(), shared.getDown()), false);
+                     step.makeRows(shared.getResult(), shared.getDown()), false);
 }
 
 } // namespace m3c::kernel

@@ -308,7 +308,7 @@ private:
 } // namespace
 
 /// Launches the scores of `op` for the queries in `query`; gives their buffer.
-static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, Value query) {
+static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer query) {
   CachePages cache(step, op.getCache().getType());
   IndexShape shape = {cache.type.getKvHeads(), cache.type.getIndexDim(), 0, 0, 0};
   MLIRContext *context = step.module.getContext();
@@ -318,11 +318,11 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, Value query
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
   Schedule schedule = step.schedule("index_score", {{"heads", shape.heads}, {"dims", shape.dims}});
-  std::string name = formatv("index_score_{0}_{1}x{2}{3}", cache.spell(), shape.heads, shape.dims,
-                             spell(schedule));
+  std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,
+                             shape.dims, spellElements(query.element), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);
-    types.append({view({any, shape.heads, shape.dims}, f32),
+    types.append({view({any, shape.heads, shape.dims}, query.element),
                   view({any}, IntegerType::get(context, 8)), view({any}, f32)});
     KernelBuilder kb(step.module, name, "index_score", schedule, types);
     ScoreKernel(kb, cache, shape, schedule).emit();
@@ -331,7 +331,7 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, Value query
   // Whole vectors are read at the end of the last row.
   Value scores = step.scratch("block_scores", 0, step.rows * shape.heads * 4, 64);
   SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-  arguments.append({{query, planir::Access::Read},
+  arguments.append({{query.buffer, planir::Access::Read},
                     {step.pool(cache.indexOffsets[op.getLayer()]), planir::Access::Read},
                     {scores, planir::Access::Write}});
   int64_t tiles = llvm::divideCeil(step.rows, schedule.at("rows"));
@@ -373,14 +373,14 @@ LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
   Block &body = fused.getBody().front();
   auto score = *body.getOps<m3::IndexScoreOp>().begin();
   auto topk = *body.getOps<m3::BlockTopkOp>().begin();
-  Value scores = emitIndexScore(step, score, step.bufferOf(outerValue(fused, score.getQuery())));
+  Value scores = emitIndexScore(step, score, step.rowsOf(outerValue(fused, score.getQuery())));
   emitBlockTopk(step, topk, score.getLayer(), scores, fused.getOutputs()[0]);
   return success();
 }
 
 LogicalResult lowerIndexScore(Operation *op, StepLowering &step) {
   auto score = cast<m3::IndexScoreOp>(op);
-  step.bind(score.getScores(), emitIndexScore(step, score, step.bufferOf(score.getQuery())));
+  step.bind(score.getScores(), emitIndexScore(step, score, step.rowsOf(score.getQuery())));
   return success();
 }
 

@@ -14,19 +14,20 @@ namespace m3c::kernel {
 /// Parameters: counts, x [rows,K], weight…, (residual [rows,N]), y [rows,N]. `countIndex` says
 /// which entry of counts holds the rows.
 static tile::KernelOp buildProject(StepLowering &step, StringRef name, const PackedWeight &weight,
-                                   const Schedule &schedule, bool residual, int64_t countIndex) {
+                                   const Schedule &schedule, Type x, Residual residual, Type y,
+                                   int64_t countIndex) {
   MLIRContext *context = step.module.getContext();
-  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k)};
+  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k, x)};
   llvm::append_range(types, weightParameterTypes(context, weight));
-  if (residual)
-    types.push_back(rowsType(context, weight.outputs));
-  types.push_back(rowsType(context, weight.outputs));
+  if (residual.rows)
+    types.push_back(rowsType(context, weight.outputs, residual.rows.element));
+  types.push_back(rowsType(context, weight.outputs, y));
 
   KernelBuilder kb(step.module, name, "project", schedule, types);
   unsigned next = 2;
   WeightView view = bindWeight(kb, weight, next);
-  Value added = residual ? kb.parameter(next++) : Value();
-  Value y = kb.parameter(next);
+  Value added = residual.rows ? kb.parameter(next++) : Value();
+  Value out = kb.parameter(next);
 
   Value rows = kb.loadIndex(kb.parameter(0), {kb.index(countIndex)});
   Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
@@ -42,36 +43,45 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
                 Value col = kb.mul(panel, panelOutputs);
                 Values inputs = {acc};
                 if (added)
-                  inputs.push_back(kb.load(added, {row, col}, {type.getRows(), type.getCols()},
-                                           type.getRows(), type.getCols()));
-                Value out = kb.map(inputs, type.getRows(), type.getCols(), [&](ValueRange args) {
+                  inputs.push_back(kb.loadF32(added, {row, col}, {type.getRows(), type.getCols()},
+                                              type.getRows(), type.getCols()));
+                Value sum = kb.map(inputs, type.getRows(), type.getCols(), [&](ValueRange args) {
                   Value value = global ? kb.mulf(args[0], global) : args[0];
+                  if (residual.roundsProduct)
+                    value = kb.round(value, tile::Format::BF16);
                   return added ? kb.addf(args[1], value) : value;
                 });
-                storeColumns(kb, out, y, row, col, weight.outputs, rowEnd);
+                storeColumns(kb, sum, out, row, col, weight.outputs, rowEnd);
               });
   return kb.finish();
 }
 
-LogicalResult emitProject(StepLowering &step, Value x, FlatSymbolRefAttr symbol, Value residual,
-                          Value y, bool logitRows) {
+LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr symbol,
+                          Residual residual, RowBuffer y, bool logitRows) {
   m3::WeightOp weightOp = step.weightOp(symbol.getValue());
   FailureOr<PackedWeight> weight = step.pack(symbol.getValue(), weightOp, false);
   if (failed(weight))
     return failure();
   Schedule schedule = fitSchedule(
       step.schedule("project", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 1, step.rows);
-  std::string name = formatv("project_{0}{1}{2}{3}", spell(*weight), residual ? "_residual" : "",
-                             logitRows ? "_logits" : "", spell(schedule));
+  SmallVector<Type> elements = {x.element, y.element};
+  if (residual.rows)
+    elements.push_back(residual.rows.element);
+  std::string name =
+      formatv("project_{0}{1}{2}{3}{4}{5}", spell(*weight), residual.rows ? "_residual" : "",
+              residual.roundsProduct ? "_rounded" : "", logitRows ? "_logits" : "",
+              spellElements(elements), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
-    return buildProject(step, name, *weight, schedule, bool(residual), logitRows ? 2 : 0);
+    return buildProject(step, name, *weight, schedule, x.element, residual, y.element,
+                        logitRows ? 2 : 0);
   });
   SmallVector<LaunchArgument> arguments = {
-      {step.batch(planir::BatchArray::Counts), planir::Access::Read}, {x, planir::Access::Read}};
+      {step.batch(planir::BatchArray::Counts), planir::Access::Read},
+      {x.buffer, planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
-  if (residual)
-    arguments.push_back({residual, planir::Access::Read});
-  arguments.push_back({y, planir::Access::Write});
+  if (residual.rows)
+    arguments.push_back({residual.rows.buffer, planir::Access::Read});
+  arguments.push_back({y.buffer, planir::Access::Write});
   step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows),
               symbol.getValue());
   return success();
@@ -80,20 +90,21 @@ LogicalResult emitProject(StepLowering &step, Value x, FlatSymbolRefAttr symbol,
 LogicalResult lowerProject(Operation *op, StepLowering &step) {
   auto project = cast<m3::ProjectOp>(op);
   bool logitRows = project.getX().getDefiningOp<m3::GatherRowsOp>() != nullptr;
-  Value x = step.bufferOf(project.getX());
-  Value y = step.makeBuffer(project.getResult(), project.getWeight());
+  RowBuffer x = step.rowsOf(project.getX());
+  RowBuffer y = step.makeRows(project.getResult(), project.getWeight());
   return emitProject(step, x, project.getWeightAttr(), {}, y, logitRows);
 }
 
-/// m3.fused "residual_project"(h, x): h + x Wᵀ.
+/// m3.fused "residual_project"(h, x): h + x Wᵀ. The product is rounded as its type says.
 LogicalResult lowerResidualProject(Operation *op, StepLowering &step) {
   auto fused = cast<m3::FusedOp>(op);
   auto project = *fused.getBody().front().getOps<m3::ProjectOp>().begin();
   auto sum = *fused.getBody().front().getOps<arith::AddFOp>().begin();
   Value added = sum.getLhs() == project.getResult() ? sum.getRhs() : sum.getLhs();
-  Value x = step.bufferOf(outerValue(fused, project.getX()));
-  Value residual = step.bufferOf(outerValue(fused, added));
-  Value y = step.makeBuffer(fused.getOutputs()[0], project.getWeight());
+  RowBuffer x = step.rowsOf(outerValue(fused, project.getX()));
+  Residual residual = {step.rowsOf(outerValue(fused, added)),
+                       !storedElement(project.getResult()).isF32()};
+  RowBuffer y = step.makeRows(fused.getOutputs()[0], project.getWeight());
   return emitProject(step, x, project.getWeightAttr(), residual, y, false);
 }
 

@@ -25,12 +25,22 @@ struct Section {
   m3::QuantizeOp quantize; ///< null where the value is used as it is
   mlir::Value result;      ///< m3 result of the group for queries, null for cached lanes
   int64_t heads = 0;
+
+  /// For kernel names: how each step's value is rounded.
+  std::string spellElements() {
+    SmallVector<Type> elements = {storedElement(project->getResult(0))};
+    for (Operation *op : {norm.getOperation(), rope.getOperation(), quantize.getOperation()})
+      if (op)
+        elements.push_back(storedElement(op->getResult(0)));
+    return kernel::spellElements(elements);
+  }
 };
 
 struct QkvShape {
   llvm::SmallVector<Section> sections;
   m3::CacheType cache;
   int64_t headDim, rotary;
+  Type element; ///< of the rows
   uint64_t pageBytes, slotBytes;
   double eps;
 };
@@ -66,6 +76,16 @@ public:
 
   void rotate(Value table) { emitRotate(kb, head, local, table, row, shape.rotary); }
 
+  /// Rounds the head as the type of the value that it now is says.
+  void roundTo(mlir::Value tensor) {
+    if (storedElement(tensor).isF32())
+      return;
+    eachChunk(kb, shape.headDim, 16, [&](Value d, int64_t count) {
+      Value v = kb.load(head, {local, d}, {1, count}, 1, count);
+      kb.store(kb.roundedToBf16(v), head, {local, d}, {1, count});
+    });
+  }
+
   /// Writes the head to columns of a query buffer, on the E4M3 grid if asked for.
   void storeQuery(Value query, Value headIndex, bool onGrid) {
     for (int64_t d = 0; d < shape.headDim; d += 16) {
@@ -74,7 +94,7 @@ public:
         v = kb.map(v, 1, 16, [&](ValueRange args) {
           return kb.round(kb.round(args[0], tile::Format::BF16), tile::Format::E4M3);
         });
-      kb.store(v, query, {row, kb.add(kb.mul(headIndex, shape.headDim), d)}, {1, 16});
+      kb.storeF32(v, query, {row, kb.add(kb.mul(headIndex, shape.headDim), d)}, {1, 16});
     }
   }
 
@@ -103,15 +123,17 @@ bool isCached(Role role) {
 tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shape,
                         const PackedWeight &weight, const Schedule &schedule) {
   MLIRContext *context = step.module.getContext();
-  SmallVector<Type> types = {countsType(context),         listType(context),
-                             listType(context),           listType(context),
-                             rowsType(context, weight.k), rowsType(context, shape.rotary)};
+  SmallVector<Type> types = {countsType(context),
+                             listType(context),
+                             listType(context),
+                             listType(context),
+                             rowsType(context, weight.k, shape.element),
+                             rowsType(context, shape.rotary)};
   llvm::append_range(types, weightParameterTypes(context, weight));
   for (const Section &section : shape.sections) {
     if (section.role != Role::Value)
       types.push_back(vectorType(context, shape.headDim));
-    types.push_back(isCached(section.role) ? bytesType(context)
-                                           : rowsType(context, section.heads * shape.headDim));
+    types.push_back(isCached(section.role) ? bytesType(context) : rowsType(section.result));
   }
   KernelBuilder kb(step.module, name, "qkv_insert", schedule, types);
   unsigned next = 6;
@@ -150,6 +172,7 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
         Value norm = section.role == Role::Value ? Value() : kb.parameter(parameter++);
         Value target = kb.parameter(parameter++);
         Value inSection = kb.sub(item, kb.index(firstHead));
+        auto [project, headNorm, rope] = std::tuple(section.project, section.norm, section.rope);
         auto body = [&] {
           if (view.global) {
             Value scale = kb.loadScalar(view.global, {kb.index(index)});
@@ -161,9 +184,12 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
                   head, {local, d}, {1, count});
             });
           }
+          epilogue.roundTo(project.getResult());
           if (norm) {
             epilogue.norm(norm);
+            epilogue.roundTo(headNorm.getResult());
             epilogue.rotate(table);
+            epilogue.roundTo(rope.getResult());
           }
           if (!isCached(section.role)) {
             epilogue.storeQuery(target, inSection, bool(section.quantize));
@@ -227,7 +253,8 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
            << all.cache.getIndexDim() << " wide, heads " << all.headDim
            << "; this kernel family needs them equal";
   all.rotary = widthOf(rope.getTable());
-  Value x = step.bufferOf(outerValue(fused, all.sections[0].project.getX()));
+  RowBuffer x = step.rowsOf(outerValue(fused, all.sections[0].project.getX()));
+  all.element = x.element;
   Value table = step.bufferOf(outerValue(fused, rope.getTable()));
 
   // One launch per storage encoding; checkpoints as published need one.
@@ -245,8 +272,8 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     int64_t heads = 0;
     for (Section &section : sections) {
       weights.push_back(step.weightOp(section.project.getWeight()));
-      spelled += formatv("_{0}{1}{2}", "qkvij"[int(section.role)], section.heads,
-                         section.quantize ? "r" : "");
+      spelled += formatv("_{0}{1}{2}{3}", "qkvij"[int(section.role)], section.heads,
+                         section.quantize ? "r" : "", section.spellElements());
       heads += section.heads;
     }
     std::string weightName =
@@ -260,8 +287,9 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     oneHead.panels = shape.headDim / panelOutputs;
     schedule = fitSchedule(schedule, oneHead, 1, step.rows);
     std::string name =
-        formatv("qkv_insert_{0}{1}_dim{2}_{3}_page{4}{5}", spell(*weight), spelled, shape.headDim,
-                m3::stringifyCacheStorage(shape.cache.getKv()), shape.pageBytes, spell(schedule));
+        formatv("qkv_insert_{0}{1}_dim{2}_{3}_page{4}{5}{6}", spell(*weight), spelled,
+                shape.headDim, m3::stringifyCacheStorage(shape.cache.getKv()), shape.pageBytes,
+                spellElements(shape.element), spell(schedule));
     tile::KernelOp kernel =
         step.kernel(name, [&] { return buildQkv(step, name, shape, *weight, schedule); });
     SmallVector<LaunchArgument> arguments;
@@ -269,7 +297,7 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
          {planir::BatchArray::Counts, planir::BatchArray::Positions,
           planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
       arguments.push_back({step.batch(array), planir::Access::Read});
-    arguments.push_back({x, planir::Access::Read});
+    arguments.push_back({x.buffer, planir::Access::Read});
     arguments.push_back({table, planir::Access::Read});
     addWeightArguments(step, *weight, arguments);
     for (Section &section : sections) {

@@ -99,13 +99,13 @@ static tile::KernelOp buildRoute(StepLowering &step, StringRef name, const Route
 }
 
 /// Router logits of `x` and the choice by them, into new buffers for `ids` and `weights`.
-static LogicalResult emitRoute(StepLowering &step, m3::RouteOp route, Value x, Value ids,
+static LogicalResult emitRoute(StepLowering &step, m3::RouteOp route, RowBuffer x, Value ids,
                                Value weights) {
   m3::WeightOp router = step.weightOp(route.getRouter());
   RouteShape shape{router.weightType().rows(), int64_t(route.getTopK()),
                    route.getScale().convertToDouble(), route.getBias().has_value()};
-  Value logits =
-      step.scratch("router_logits", shape.experts * 4, 0, paddingRows * shape.experts * 4);
+  RowBuffer logits =
+      step.scratchRows("router_logits", shape.experts, Float32Type::get(step.module.getContext()));
   if (failed(emitProject(step, x, route.getRouterAttr(), {}, logits, false)))
     return failure();
   std::string name = formatv("route_{0}_top{1}_{2}{3}", shape.experts, shape.topK,
@@ -113,7 +113,7 @@ static LogicalResult emitRoute(StepLowering &step, m3::RouteOp route, Value x, V
   tile::KernelOp kernel = step.kernel(name, [&] { return buildRoute(step, name, shape); });
   SmallVector<LaunchArgument> arguments = {
       {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {logits, planir::Access::Read}};
+      {logits.buffer, planir::Access::Read}};
   if (shape.bias)
     arguments.push_back(
         {step.weight(step.vector(step.weightOp(*route.getBias()))), planir::Access::Read});
@@ -128,7 +128,7 @@ static LogicalResult emitRoute(StepLowering &step, m3::RouteOp route, Value x, V
 
 LogicalResult lowerRoute(Operation *op, StepLowering &step) {
   auto route = cast<m3::RouteOp>(op);
-  return emitRoute(step, route, step.bufferOf(route.getX()), route.getIds(), route.getWeights());
+  return emitRoute(step, route, step.rowsOf(route.getX()), route.getIds(), route.getWeights());
 }
 
 /// m3.fused "norm_route"(h): the normed rows, and for them the chosen ids and weights.
@@ -149,7 +149,7 @@ LogicalResult lowerNormRoute(Operation *op, StepLowering &step) {
     return op->emitError("the normed rows are no result of the group, the experts need them");
   emitNorm(step, outerValue(fused, norm.getX()), norm.getWeight(), norm.getEps().convertToDouble(),
            normed);
-  return emitRoute(step, route, step.bufferOf(normed), outputOf(route.getIds()),
+  return emitRoute(step, route, step.rowsOf(normed), outputOf(route.getIds()),
                    outputOf(route.getWeights()));
 }
 

@@ -21,22 +21,20 @@ LogicalResult lowerEmbed(Operation *op, StepLowering &step) {
   if (!wide && weight.weightType().getEncoding() != m3::Encoding::BF16)
     return op->emitError("the embedding table is stored as ")
            << m3::stringifyEncoding(weight.weightType().getEncoding()) << ", bf16 or f32 expected";
-  std::string name = formatv("embed_{0}_{1}", wide ? "f32" : "bf16", width);
+  std::string name = formatv("embed_{0}_{1}{2}", wide ? "f32" : "bf16", width,
+                             spellElements(storedElement(embed.getRows())));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = op->getContext();
     Type stored = wide ? Type(Float32Type::get(context)) : Type(IntegerType::get(context, 16));
     KernelBuilder kb(step.module, name, "embed", {},
                      {countsType(context), listType(context), rowsType(context, width, stored),
-                      rowsType(context, width)});
+                      rowsType(embed.getRows())});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
       Value token = kb.loadIndex(kb.parameter(1), {row});
       eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
-        Value codes = kb.load(kb.parameter(2), {token, col}, {1, cols}, 1, cols);
-        Value values =
-            tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), codes,
-                                   wide ? tile::Format::F32 : tile::Format::BF16, StringAttr());
-        kb.store(values, kb.parameter(3), {row, col}, {1, cols});
+        Value values = kb.loadF32(kb.parameter(2), {token, col}, {1, cols}, 1, cols);
+        kb.storeF32(values, kb.parameter(3), {row, col}, {1, cols});
       });
     });
     return kb.finish();
@@ -87,12 +85,13 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
 
 void emitNorm(StepLowering &step, Value x, StringRef weight, double eps, Value result) {
   int64_t width = widthOf(x);
-  std::string name = formatv("norm_{0}_{1}", width, int64_t(std::lround(-1e3 * std::log10(eps))));
+  std::string name = formatv("norm_{0}_{1}{2}", width, int64_t(std::lround(-1e3 * std::log10(eps))),
+                             spellElements({storedElement(x), storedElement(result)}));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = step.module.getContext();
-    KernelBuilder kb(step.module, name, "norm", {},
-                     {countsType(context), rowsType(context, width), vectorType(context, width),
-                      rowsType(context, width)});
+    KernelBuilder kb(
+        step.module, name, "norm", {},
+        {countsType(context), rowsType(x), vectorType(context, width), rowsType(result)});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
       emitNormRow(kb, kb.parameter(1), row, kb.parameter(2), kb.parameter(3), row, width, eps);
@@ -118,12 +117,13 @@ LogicalResult lowerNorm(Operation *op, StepLowering &step) {
 LogicalResult lowerGatherRows(Operation *op, StepLowering &step) {
   auto gather = cast<m3::GatherRowsOp>(op);
   int64_t width = widthOf(gather.getX());
-  std::string name = formatv("gather_rows_{0}", width);
+  Type element = storedElement(gather.getX());
+  std::string name = formatv("gather_rows_{0}{1}", width, spellElements(element));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = op->getContext();
     KernelBuilder kb(step.module, name, "gather_rows", {},
-                     {countsType(context), listType(context), rowsType(context, width),
-                      rowsType(context, width)});
+                     {countsType(context), listType(context), rowsType(context, width, element),
+                      rowsType(context, width, element)});
     Value to = kb.blockId(tile::Axis::X);
     kb.when(kb.less(to, kb.loadIndex(kb.parameter(0), {kb.index(2)})), [&] {
       Value from = kb.loadIndex(kb.parameter(1), {to});

@@ -53,6 +53,9 @@ public:
   virtual Schedule schedule(llvm::StringRef family, const Schedule &problem,
                             const Chip &chip) const = 0;
 
+  /// Choices of `--numerics activations`, the default first. The kernel families have both.
+  virtual std::vector<std::string> activations() const { return {"f32", "bf16"}; }
+
   virtual codegen::EntryStyle entryStyle() const = 0;
   /// Device headers by include path.
   virtual const std::map<std::string, std::string> &deviceHeaders() const = 0;
