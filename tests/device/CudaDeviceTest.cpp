@@ -269,31 +269,66 @@ TEST_F(Gpu, CodeThatDoesNotLoadSaysWhy) {
             {"cannot load code object another chip's", device->info().software});
 }
 
-// The last tests lose the device's context; each opens its own.
-TEST(GpuFaults, CandidatesAreNamedAndTheDeviceOpensAgain) {
-  for (bool checked : {false, true}) {
-    {
-      std::unique_ptr<Device> device = openGpu(checked);
-      std::unique_ptr<Stream> stream = device->createStream();
-      std::unique_ptr<Module> module = device->load(ptxTestKernels(), "kernels");
-      std::unique_ptr<Kernel> good = module->kernel("nothing", {}),
-                              bad = module->kernel("crash", {1});
-      std::vector<uint64_t> address = {16};
-      std::unique_ptr<Graph> graph = device->createGraph();
-      graph->launch(*good, {1, 1, 1}, {}, "layers.0.norm");
-      graph->launch(*bad, {3, 1, 1}, address, "layers.0.attention");
-      graph->launch(*good, {1, 1, 1}, {}, "layers.0.out");
-      graph->instantiate();
-      std::string text = messageOf([&] {
-        stream->replay(*graph);
-        stream->synchronize();
-      });
-      expectAll(text, {"CUDA_ERROR_ILLEGAL_ADDRESS", "layers.0"});
-      if (checked)
-        expectAll(text, {"launch layers.0.attention (kernel crash, grid 3 x 1 x 1"});
-      EXPECT_THROW(stream->synchronize(), Error); // the context is lost, and nothing hangs
-    }
-    std::unique_ptr<Device> again = openGpu();
-    EXPECT_NO_THROW(again->allocate(1000, MemoryKind::Device, "again"));
+// A fault stays until its process ends, so each of these runs in a process of its own: GoogleTest's
+// "threadsafe" death tests start this program again for one test. The process says on stderr what
+// was not as expected, and ends with 0 when everything was.
+namespace {
+
+class Expectations {
+public:
+  void all(const std::string &text, const std::vector<std::string> &parts) {
+    for (const std::string &part : parts)
+      if (text.find(part) == std::string::npos) {
+        fprintf(stderr, "%s is not in:\n%s\n", part.c_str(), text.c_str());
+        failed = true;
+      }
   }
+  bool failed = false;
+};
+
+[[noreturn]] void faultAndOpenAgain(bool checked) {
+  Expectations expect;
+  {
+    std::unique_ptr<Device> device = openGpu(checked);
+    std::unique_ptr<Stream> stream = device->createStream();
+    std::unique_ptr<Module> module = device->load(ptxTestKernels(), "kernels");
+    std::unique_ptr<Kernel> good = module->kernel("nothing", {}),
+                            bad = module->kernel("crash", {1});
+    std::vector<uint64_t> address = {16};
+    std::unique_ptr<Graph> graph = device->createGraph();
+    graph->launch(*good, {1, 1, 1}, {}, "layers.0.norm");
+    graph->launch(*bad, {3, 1, 1}, address, "layers.0.attention");
+    graph->launch(*good, {1, 1, 1}, {}, "layers.0.out");
+    graph->instantiate();
+    std::string text = messageOf([&] {
+      stream->replay(*graph);
+      stream->synchronize();
+    });
+    expect.all(text, {"CUDA_ERROR_ILLEGAL_ADDRESS", "layers.0", "start the program again"});
+    if (checked)
+      expect.all(text, {"launch layers.0.attention (kernel crash, grid 3 x 1 x 1"});
+    // Nothing hangs from here on, and every call says why.
+    expect.all(messageOf([&] { stream->synchronize(); }), {"CUDA_ERROR_ILLEGAL_ADDRESS"});
+    expect.all(messageOf([&] { device->allocate(1000, MemoryKind::Device, "more"); }),
+               {"CUDA_ERROR_ILLEGAL_ADDRESS", "start the program again"});
+  }
+  expect.all(messageOf([] { openGpu(); }),
+             {"CUDA_ERROR_ILLEGAL_ADDRESS", "start the program again"});
+  std::exit(expect.failed ? 1 : 0);
+}
+
+class GpuFaultDeathTest : public testing::TestWithParam<bool> {
+protected:
+  GpuFaultDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+} // namespace
+
+TEST_P(GpuFaultDeathTest, CandidatesAreNamedAndTheProcessHasLostTheGpu) {
+  EXPECT_EXIT(faultAndOpenAgain(GetParam()), testing::ExitedWithCode(0), "");
+}
+INSTANTIATE_TEST_SUITE_P(Checked, GpuFaultDeathTest, testing::Bool());
+
+TEST_F(Gpu, OpensAfterAnotherProcessFaulted) {
+  EXPECT_NO_THROW(device->allocate(1000, MemoryKind::Device, "after"));
 }

@@ -30,7 +30,11 @@ enum : Result {
   NoBinaryForGpu = 209,
   UnsupportedPtxVersion = 222,
   NotFound = 500,
-  NotReady = 600
+  NotReady = 600,
+  IllegalAddress = 700,
+  Assertion = 710,
+  FirstFault = 714, // the hardware's reports of a kernel's fault: stack, instruction, alignment, …
+  LastFault = 719
 };
 
 // CUdevice_attribute

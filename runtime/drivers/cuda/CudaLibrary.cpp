@@ -75,7 +75,15 @@ void Library::check(Result result, const char *function, std::string_view what) 
   if (result == Success)
     return;
   throw Error(fmt::format("{} failed on the GPU", what), std::string(what),
-              fmt::format("{}: {}", function, text(result)));
+              fmt::format("{}: {}", function, text(result)), remedy(result));
+}
+
+std::string Library::remedy(Result result) {
+  bool isFault = result == IllegalAddress || result == Assertion ||
+                 (result >= FirstFault && result <= LastFault);
+  return isFault ? "a kernel of this process faulted, and the GPU stays lost to it: start the "
+                   "program again, with --check-launches to learn which launch it is"
+                 : "";
 }
 
 } // namespace m3c::hal::cuda

@@ -26,6 +26,9 @@ public:
   int version() const { return apiVersion; } ///< 1000·major + 10·minor
   /// "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)".
   std::string text(Result result) const;
+  /// What to do about an error that stays until the process ends, because a kernel faulted in it;
+  /// empty for other errors.
+  static std::string remedy(Result result);
   /// Throws Error naming the call, what it was for and the driver's error, unless it succeeded.
   void check(Result result, const char *function, std::string_view what) const;
 

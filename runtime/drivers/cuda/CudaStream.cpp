@@ -163,7 +163,8 @@ private:
     if (result != Success)
       throw Error(fmt::format("launch {} failed", what), device.info().name,
                   fmt::format("cuStreamSynchronize: {}", device.api().text(result)),
-                  "compute-sanitizer shows the address and the thread");
+                  "start the program again; under compute-sanitizer it shows the address and the "
+                  "thread");
     recent.clear();
   }
 
@@ -176,8 +177,7 @@ private:
       why += "; started before, and not known to have ended well: " + earlier;
     throw Error(refused.empty() ? "a launch failed on the GPU"
                                 : fmt::format("{} could not be started", refused),
-                device.info().name, why,
-                earlier.empty() ? "" : "run again with --check-launches: it names the launch");
+                device.info().name, why, Library::remedy(result));
   }
 
   CudaDevice &device;

@@ -246,6 +246,25 @@ TEST_F(CudaDriver, AFaultNamesTheCandidates) {
   EXPECT_EQ(text.find("before"), text.find("before, and not known")); // it had ended well
 }
 
+// A real driver keeps the fault until the process ends: no context can be had any more.
+TEST_F(CudaDriver, AFaultedProcessIsToldToStartAgain) {
+  {
+    std::unique_ptr<Device> device = open();
+    std::unique_ptr<Stream> stream = device->createStream();
+    std::unique_ptr<Module> module = device->load(test::ptxTestKernels(), "kernels");
+    std::unique_ptr<Kernel> bad = module->kernel("crash", {1});
+    std::vector<uint64_t> address = {0};
+    stream->launch(*bad, {1, 1, 1}, address, "layers.0.attention");
+    for (int i = 0; i < 2; ++i)
+      expectAll(messageOf([&] { stream->synchronize(); }),
+                {"CUDA_ERROR_ILLEGAL_ADDRESS", "start the program again"});
+    expectAll(messageOf([&] { device->allocate(64, MemoryKind::Device, "more"); }),
+              {"allocating more", "start the program again"});
+  }
+  expectAll(messageOf([] { open(); }), {"opening Fake GPU", "CUDA_ERROR_ILLEGAL_ADDRESS",
+                                        "stays lost", "start the program again"});
+}
+
 TEST_F(CudaDriver, CheckedLaunchesNameTheOneThatFailed) {
   for (bool recorded : {false, true}) {
     reset(13000, 1);

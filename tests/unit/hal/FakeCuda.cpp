@@ -257,13 +257,14 @@ Result cuDeviceCanAccessPeer(int *can, DeviceId, DeviceId) {
 }
 Result cuDevicePrimaryCtxRetain(Context *context, DeviceId) {
   SCRIPTED(cuDevicePrimaryCtxRetain);
+  if (state.sticky)
+    return state.sticky; // as on an H200 with driver 580: until the process ends
   state.retained++;
   *context = reinterpret_cast<Context>(&state);
   return Success;
 }
 Result cuDevicePrimaryCtxRelease_v2(DeviceId) {
-  if (--state.retained == 0)
-    state.sticky = Success; // the faulted context is gone
+  state.retained--;
   return Success;
 }
 Result cuCtxSetCurrent(Context context) {
