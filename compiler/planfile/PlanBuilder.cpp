@@ -93,6 +93,7 @@ std::unique_ptr<plan::WeightBufferT> weightTable(planir::WeightBufferOp op) {
   weight->bytes = uint64_t(op.getBytes());
   weight->row_length = uint64_t(op.getRowLength());
   weight->panels = uint32_t(op.getPanels());
+  weight->abreast = uint32_t(op.getAbreast());
   for (mlir::Attribute piece : op.getPieces())
     weight->pieces.push_back(pieceTable(llvm::cast<mlir::DictionaryAttr>(piece)));
   return weight;

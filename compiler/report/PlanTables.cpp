@@ -60,6 +60,7 @@ ordered_json weightJson(const plan::WeightBuffer &weight) {
                       {"bytes", weight.bytes()},
                       {"row_length", weight.row_length()},
                       {"panels", weight.panels()},
+                      {"abreast", weight.abreast()},
                       {"pieces", ordered_json::array()}};
   for (const plan::WeightPiece *piece : plan::list(weight.pieces()))
     out["pieces"].push_back({{"tensor", textOf(piece->tensor())},

@@ -119,6 +119,9 @@ LogicalResult WeightBufferOp::verify() {
   if (getBytes() <= 0 || getPieces().empty())
     return emitOpError("a weight buffer has bytes and pieces");
   int64_t expected = getPanels() * panelRows * getRowLength() * (words ? getBits() : 8) / 8;
+  if ((words || scales) && (getAbreast() < 1 || getPanels() % getAbreast()))
+    return emitOpError("panel-bytes: ")
+           << getAbreast() << " panels abreast do not divide " << getPanels();
   if ((words || scales) && getBytes() != expected)
     return emitOpError("panel-bytes: ")
            << getPanels() << " panels of " << panelRows << " rows of " << getRowLength()

@@ -16,12 +16,13 @@ def Plan_WeightBufferOp : Plan_Op<"weight_buffer", [Symbol]> {
   let description = [{
     Holds the recipe that turns stored tensors into the layout that kernels read. `bits` is the
     element size for `panel_words`; `row_length` counts elements along K (scales: groups);
-    `panels` counts panels of 16 output rows; `bytes` is the size of the finished buffer. Each piece
-    is a dictionary {tensor, dtype, shape, first_panel, panel_step, dest_offset}.
+    `panels` counts panels of 16 output rows, `abreast` those that lie side by side, so that one
+    stream of memory holds them; `bytes` is the size of the finished buffer. Each piece is a
+    dictionary {tensor, dtype, shape, first_panel, panel_step, dest_offset}.
 
     * `piece-keys`: every piece names tensor, dtype and shape.
     * `panel-bytes`: a panel buffer has `panels`·16·`row_length`·`bits`/8 bytes, a scale buffer
-      `panels`·16·`row_length`.
+      `panels`·16·`row_length`; `abreast` divides `panels`.
     * `piece-fits`: the panels that a piece fills lie inside the buffer.
 
     ```mlir
@@ -31,10 +32,12 @@ def Plan_WeightBufferOp : Plan_Op<"weight_buffer", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_RecipeAttr:$recipe, Plan_Int:$bits,
-                       Plan_Int:$row_length, Plan_Int:$panels, Plan_Int:$bytes, ArrayAttr:$pieces);
+                       Plan_Int:$row_length, Plan_Int:$panels,
+                       DefaultValuedAttr<Plan_Int, "1">:$abreast, Plan_Int:$bytes,
+                       ArrayAttr:$pieces);
   let assemblyFormat = [{
     $sym_name $recipe `bits` `=` $bits `row_length` `=` $row_length `panels` `=` $panels
-    `bytes` `=` $bytes `pieces` `=` $pieces attr-dict
+    (`abreast` `=` $abreast^)? `bytes` `=` $bytes `pieces` `=` $pieces attr-dict
   }];
   let hasVerifier = 1;
 }

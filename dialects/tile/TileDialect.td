@@ -41,7 +41,7 @@ def Tile_Side : Tile_Enum<"Side", "which operand of a product lies along the vec
 def Tile_Format : Tile_Enum<"Format", "element format of stored codes", [
     I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"BF16", 1, "bf16">,
     I32EnumAttrCase<"E4M3", 2, "e4m3">, I32EnumAttrCase<"E2M1", 3, "e2m1">,
-    I32EnumAttrCase<"E8M0", 4, "e8m0">]>;
+    I32EnumAttrCase<"E8M0", 4, "e8m0">, I32EnumAttrCase<"UE4M3", 5, "ue4m3">]>;
 
 def Tile_AxisAttr : EnumAttr<Tile_Dialect, Tile_Axis, "axis">;
 def Tile_ReduceKindAttr : EnumAttr<Tile_Dialect, Tile_ReduceKind, "reduce_kind">;

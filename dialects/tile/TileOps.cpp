@@ -358,8 +358,8 @@ LogicalResult DequantWordsOp::verify() {
       return emitOpError("T-A5: the scale is ")
              << scale << ", one per value of " << out << " expected";
   }
-  if (getFormat() == Format::E8M0)
-    return emitOpError("T-A6: e8m0 is a scale format");
+  if (getFormat() == Format::E8M0 || getFormat() == Format::UE4M3)
+    return emitOpError("T-A6: ") << stringifyFormat(getFormat()) << " is a scale format";
   return success();
 }
 

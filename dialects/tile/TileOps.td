@@ -353,7 +353,10 @@ def Tile_DequantWordsOp : Tile_Op<"dequant_words", [Pure]> {
 
 def Tile_DecodeOp : Tile_Op<"decode", [Pure]> {
   let summary = "consecutive stored codes to FP32";
-  let description = [{ BF16 from i16, E4M3 and E8M0 from i8, elementwise. }];
+  let description = [{
+    BF16 from i16; E4M3, E8M0 and UE4M3 (E4M3 of values that are neither negative nor NaN: block
+    scales) from i8; elementwise.
+  }];
   let arguments = (ins Tile_TileType:$codes, Tile_FormatAttr:$format, OptionalAttr<StrAttr>:$atom);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = "$codes `format` $format attr-dict `:` type($codes) `->` type($result)";

@@ -11,12 +11,12 @@ SmallVector<Type> weightParameterTypes(MLIRContext *context, const PackedWeight 
   auto view = [&](ArrayRef<int64_t> shape, Type element) {
     return tile::ViewType::get(context, shape, element, tile::Space::Global);
   };
-  int64_t panels = weight.panels * weight.matrices;
+  int64_t blocks = weight.panels * weight.matrices / weight.abreast;
+  int64_t line = weight.abreast * panelOutputs;
   SmallVector<Type> types = {
-      view({panels, weight.k / weight.perWord(), panelOutputs}, IntegerType::get(context, 32))};
+      view({blocks, weight.k / weight.perWord(), line}, IntegerType::get(context, 32))};
   if (!weight.scales.empty())
-    types.push_back(
-        view({panels, weight.k / weight.group(), panelOutputs}, IntegerType::get(context, 8)));
+    types.push_back(view({blocks, weight.k / weight.group(), line}, IntegerType::get(context, 8)));
   if (!weight.global.empty())
     types.push_back(view({ShapedType::kDynamic}, Float32Type::get(context)));
   return types;
@@ -38,16 +38,31 @@ void addWeightArguments(StepLowering &step, const PackedWeight &weight,
       arguments.push_back({step.weight(symbol), planir::Access::Read});
 }
 
-/// Brings the words (and scales) that hold element k of `panels` panels near. Each panel is a
-/// stream of its own, and hardware follows a stream only to the end of a page.
-static void bringNear(KernelBuilder &kb, const WeightView &weight, Value panel, int64_t panels,
-                      Value k, bool scales) {
-  Value zero = kb.index(0);
+namespace {
+/// Where `panels` panels from `panel` on lie: `count` blocks of panels abreast, of each `outputs`
+/// columns from `column` on.
+struct PanelRun {
+  PanelRun(KernelBuilder &kb, const PackedWeight &weight, Value panel, int64_t panels)
+      : block(kb.div(panel, weight.abreast)), column(kb.index(0)),
+        count(llvm::divideCeil(panels, weight.abreast)),
+        outputs(std::min(panels, weight.abreast) * panelOutputs) {
+    if (panels < weight.abreast)
+      column = kb.mul(kb.rem(panel, weight.abreast), panelOutputs);
+  }
+  Value block, column;
+  int64_t count, outputs;
+};
+} // namespace
+
+/// Brings the words (or scales) that hold element k near. Each block of panels is a stream of its
+/// own, and hardware follows a stream only to the end of a page.
+static void bringNear(KernelBuilder &kb, const WeightView &weight, const PanelRun &run, Value k,
+                      bool scales) {
   Value view = scales ? weight.scales : weight.words;
   int64_t step = scales ? weight.shape.group() : weight.shape.perWord();
-  for (int64_t p = 0; p < panels; ++p)
-    tile::CopyOp::create(kb.builder(), view, {kb.add(panel, p), kb.div(k, step), zero},
-                         scales ? panelOutputs : panelOutputs * 4);
+  for (int64_t i = 0; i < run.count; ++i)
+    tile::CopyOp::create(kb.builder(), view, {kb.add(run.block, i), kb.div(k, step), run.column},
+                         scales ? run.outputs : run.outputs * 4);
 }
 
 /// Calls `body` with every k of [kBegin, kBegin + count) in order and the dequantised weights of
@@ -58,14 +73,15 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
                        function_ref<Values(Value k, Value weights, ValueRange carried)> body) {
   const PackedWeight &shape = weight.shape;
   int64_t perWord = shape.perWord(), cols = panels * panelOutputs;
+  PanelRun run(kb, shape, panel, panels);
   Value zero = kb.index(0);
   auto wordLoop = [&](Value firstK, int64_t words, Value scale, ValueRange carriedIn) {
     return kb.forLoop(zero, kb.index(words), 1, carriedIn, [&](Value word, ValueRange carried) {
       Value k = kb.add(firstK, kb.mul(word, perWord));
       if (ahead)
-        bringNear(kb, weight, panel, panels, kb.add(k, ahead), false);
-      Value codes = kb.load(weight.words, {panel, kb.div(k, perWord), zero},
-                            {panels, 1, panelOutputs}, 1, cols);
+        bringNear(kb, weight, run, kb.add(k, ahead), false);
+      Value codes = kb.load(weight.words, {run.block, kb.div(k, perWord), run.column},
+                            {run.count, 1, run.outputs}, 1, cols);
       return kb.forLoop(
           zero, kb.index(perWord), 1, carried,
           [&](Value part, ValueRange inner) {
@@ -79,13 +95,13 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   int64_t group = shape.group();
   if (!group)
     return wordLoop(kBegin, count / perWord, {}, init);
-  tile::Format scaleFormat = group == 32 ? tile::Format::E8M0 : tile::Format::E4M3;
+  tile::Format scaleFormat = group == 32 ? tile::Format::E8M0 : tile::Format::UE4M3;
   return kb.forLoop(zero, kb.index(count / group), 1, init, [&](Value g, ValueRange carried) {
     Value k = kb.add(kBegin, kb.mul(g, group));
     if (ahead)
-      bringNear(kb, weight, panel, panels, kb.add(k, ahead), true);
-    Value bytes =
-        kb.load(weight.scales, {panel, kb.div(k, group), zero}, {panels, 1, panelOutputs}, 1, cols);
+      bringNear(kb, weight, run, kb.add(k, ahead), true);
+    Value bytes = kb.load(weight.scales, {run.block, kb.div(k, group), run.column},
+                          {run.count, 1, run.outputs}, 1, cols);
     Value scale =
         tile::DecodeOp::create(kb.builder(), kb.tile(1, cols), bytes, scaleFormat, StringAttr());
     return wordLoop(k, group / perWord, scale, carried);
@@ -100,15 +116,15 @@ static int64_t elementsAhead(const Product &product) {
 /// Starts to bring the first words of a product near.
 static void bringStartNear(KernelBuilder &kb, const Product &product) {
   const PackedWeight &shape = product.weight.shape;
-  int64_t panels = product.schedule.at("panels");
+  PanelRun run(kb, shape, product.panel, product.schedule.at("panels"));
   Value end = kb.index(std::min(elementsAhead(product), shape.k));
   auto each = [&](int64_t step, bool scales) {
     kb.forLoop(kb.index(0), end, step,
-               [&](Value k) { bringNear(kb, product.weight, product.panel, panels, k, scales); });
+               [&](Value k) { bringNear(kb, product.weight, run, k, scales); });
   };
   each(shape.perWord(), false);
   if (shape.group())
-    each(4 * shape.group(), true); // scales of four groups share 64 bytes
+    each(64 / run.outputs * shape.group(), true); // scales of several groups share 64 bytes
 }
 
 /// Codes go through registers once; rows of the register tile share each dequantised vector.
@@ -195,7 +211,11 @@ Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t pane
   int64_t &panels = schedule.at("panels"), &tileRows = schedule.at("rows");
   int64_t accumulators = tileRows * panels, tilePanels = panels;
   panels = std::max(panels, panelUnit);
-  while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
+  auto fits = [&](int64_t count) {
+    bool whole = count % weight.abreast == 0 || weight.abreast % count == 0; // blocks, or in one
+    return weight.panels % count == 0 && count % panelUnit == 0 && whole;
+  };
+  while (panels > panelUnit && !fits(panels))
     --panels;
   if (schedule.at("ring") && panels > tilePanels && panels % tilePanels == 0)
     schedule["tile_panels"] = tilePanels; // the stage holds a pair, a register tile part of it

@@ -14,8 +14,8 @@ namespace m3c::kernel {
 /// A packed weight inside a kernel.
 struct WeightView {
   PackedWeight shape;
-  Value words;  ///< view [panels, K/perWord, 16] of i32
-  Value scales; ///< view [panels, K/group, 16] of bytes, or null
+  Value words;  ///< view [panels/abreast, K/perWord, 16·abreast] of i32
+  Value scales; ///< view [panels/abreast, K/group, 16·abreast] of bytes, or null
   Value global; ///< view of f32, or null
 };
 
@@ -33,7 +33,7 @@ struct Product {
   WeightView weight;
   Value x;                ///< view [rows, K] of f32 or BF16 codes
   Value rowBegin, rowEnd; ///< rows to compute; whole register tiles may read past rowEnd
-  Value panel;            ///< first panel
+  Value panel;            ///< first panel; the item's panels lie in whole blocks, or in one
   /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
   std::function<Value(Value row)> rowOfX = {};
   /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a panel)

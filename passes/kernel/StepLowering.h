@@ -13,6 +13,9 @@ namespace m3c::kernel {
 inline constexpr int64_t paddingRows = 16;
 /// Outputs of one panel of a packed weight.
 inline constexpr int64_t panelOutputs = 16;
+/// Panels that lie side by side in memory where a matrix has an even number of them: 128 bytes, the
+/// unit in which memory is fetched, and no more than a narrow register tile takes at once.
+inline constexpr int64_t panelsAbreast = 2;
 
 /// A weight as kernels read it: names of its buffers, and its sizes in elements.
 struct PackedWeight {
@@ -20,6 +23,7 @@ struct PackedWeight {
   std::string words, scales, global; ///< buffer symbols; empty where there is none
   int64_t outputs = 0;               ///< of one matrix, unpadded
   int64_t panels = 0;                ///< of one matrix
+  int64_t abreast = 1;               ///< panels side by side in memory, divides `panels`
   int64_t k = 0;
   int64_t matrices = 1; ///< of a stack
 
@@ -103,7 +107,7 @@ public:
 private:
   mlir::Location loc() { return module.getLoc(); }
   void addWeightBuffer(llvm::StringRef symbol, planir::Recipe recipe, int64_t bits,
-                       int64_t rowLength, int64_t panels, int64_t bytes,
+                       int64_t rowLength, int64_t panels, int64_t abreast, int64_t bytes,
                        llvm::ArrayRef<mlir::Attribute> pieces);
 
   llvm::DenseMap<Value, Value> buffers;

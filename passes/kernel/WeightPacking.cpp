@@ -77,8 +77,8 @@ static Attribute pieceAttr(m3::PartAttr part, int64_t expert, const Place &place
 }
 
 void StepLowering::addWeightBuffer(StringRef symbol, planir::Recipe recipe, int64_t bits,
-                                   int64_t rowLength, int64_t panels, int64_t bytes,
-                                   ArrayRef<Attribute> pieces) {
+                                   int64_t rowLength, int64_t panels, int64_t abreast,
+                                   int64_t bytes, ArrayRef<Attribute> pieces) {
   if (module.lookupSymbol(symbol))
     return;
   OpBuilder builder(module.getContext());
@@ -93,8 +93,8 @@ void StepLowering::addWeightBuffer(StringRef symbol, planir::Recipe recipe, int6
     builder.setInsertionPoint(program);
   else
     builder.setInsertionPointToEnd(module.getBody());
-  planir::WeightBufferOp::create(builder, loc(), symbol, recipe, bits, rowLength, panels, bytes,
-                                 builder.getArrayAttr(pieces));
+  planir::WeightBufferOp::create(builder, loc(), symbol, recipe, bits, rowLength, panels, abreast,
+                                 bytes, builder.getArrayAttr(pieces));
 }
 
 FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp> sources,
@@ -121,6 +121,8 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
     packed.panels += llvm::divideCeil(type.rows(), panelOutputs);
   }
 
+  packed.abreast = packed.panels % panelsAbreast ? 1 : panelsAbreast;
+
   SmallVector<Attribute> words, scales, globals;
   bool divisor = packed.encoding == m3::Encoding::NVFP4Packed;
   for (int64_t e = 0; e < packed.matrices; ++e) {
@@ -141,18 +143,18 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
   }
   int64_t panels = packed.panels * packed.matrices, bits = 32 / perWord;
   packed.words = (name + ".words").str();
-  addWeightBuffer(packed.words, planir::Recipe::PanelWords, bits, packed.k, panels,
+  addWeightBuffer(packed.words, planir::Recipe::PanelWords, bits, packed.k, panels, packed.abreast,
                   panels * panelOutputs * packed.k * bits / 8, words);
   if (!scales.empty()) {
     packed.scales = (name + ".scales").str();
     int64_t groups = packed.k / packed.group();
-    addWeightBuffer(packed.scales, planir::Recipe::PanelScales, 8, groups, panels,
+    addWeightBuffer(packed.scales, planir::Recipe::PanelScales, 8, groups, panels, packed.abreast,
                     panels * panelOutputs * groups, scales);
   }
   if (!globals.empty()) {
     packed.global = (name + ".global").str();
     addWeightBuffer(packed.global, divisor ? planir::Recipe::Reciprocal : planir::Recipe::Scalar,
-                    32, 1, 0, 4 * int64_t(globals.size()), globals);
+                    32, 1, 0, 1, 4 * int64_t(globals.size()), globals);
   }
   return packed;
 }
@@ -163,7 +165,7 @@ std::string StepLowering::vector(m3::WeightOp weight) {
   int64_t elements = 1;
   for (int64_t size : type.getShape())
     elements *= size;
-  addWeightBuffer(symbol, planir::Recipe::ToF32, 32, elements, 0, 4 * elements,
+  addWeightBuffer(symbol, planir::Recipe::ToF32, 32, elements, 0, 1, 4 * elements,
                   {pieceAttr(partOf(weight, m3::PartRole::Values), 0, {})});
   return symbol;
 }
@@ -172,7 +174,7 @@ std::string StepLowering::raw(m3::WeightOp weight) {
   std::string symbol = (weight.getSymName() + ".raw").str();
   m3::WeightType type = weight.weightType();
   int64_t bits = type.getEncoding() == m3::Encoding::F32 ? 32 : 16;
-  addWeightBuffer(symbol, planir::Recipe::Raw, bits, type.cols(), 0,
+  addWeightBuffer(symbol, planir::Recipe::Raw, bits, type.cols(), 0, 1,
                   type.rows() * type.cols() * bits / 8,
                   {pieceAttr(partOf(weight, m3::PartRole::Values), 0, {})});
   return symbol;

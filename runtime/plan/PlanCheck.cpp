@@ -218,6 +218,8 @@ bool panelsFit(const WeightBuffer &buffer, const WeightPiece &piece, uint64_t ro
 
 std::optional<uint64_t> panelBytes(const WeightBuffer &buffer, uint64_t elementBits) {
   uint64_t rowBits;
+  if (buffer.abreast() == 0 || buffer.panels() % buffer.abreast() != 0)
+    return std::nullopt;
   if (__builtin_mul_overflow(buffer.row_length(), elementBits, &rowBits) || rowBits == 0)
     return std::nullopt;
   for (const WeightPiece *piece : list(buffer.pieces()))

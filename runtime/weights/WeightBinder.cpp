@@ -74,14 +74,13 @@ void widen(Dtype dtype, std::span<const std::byte> from, std::byte *to) {
 void repackPanels(const Task &task, std::span<const std::byte> stored, std::byte *buffer) {
   uint64_t rowBytes = storedRowBytes(*task.piece), panel = 16 * rowBytes;
   bool words = task.buffer->recipe() == plan::Recipe::PanelWords;
+  uint64_t abreast = task.buffer->abreast(), line = 16 * (words ? 4 : 1);
   for (uint64_t at = 0; at < stored.size(); at += panel) {
     uint64_t index =
         task.piece->first_panel() + (task.begin + at) / panel * uint64_t(task.piece->panel_step());
     std::span<const std::byte> rows = stored.subspan(at, std::min(panel, stored.size() - at));
-    if (words)
-      repackWords(rows, rowBytes, buffer + index * panel);
-    else
-      repackBytes(rows, rowBytes, buffer + index * panel);
+    std::byte *to = buffer + index / abreast * abreast * panel + index % abreast * line;
+    words ? repackWords(rows, rowBytes, to, abreast) : repackBytes(rows, rowBytes, to, abreast);
   }
 }
 

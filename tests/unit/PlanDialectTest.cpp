@@ -57,6 +57,7 @@ TEST_F(PlanDialectTest, EveryConstraintRefusesItsFault) {
   const Fault faults[] = {
       {"piece-keys", "dtype = \"U8\", ", ""},
       {"panel-bytes", "bytes = 128", "bytes = 64"},
+      {"panel-bytes", "panels = 2", "panels = 2 abreast = 3"},
       {"piece-fits", "first_panel = 1", "first_panel = 2"},
       {"piece-fits", "dest_offset = 0", "dest_offset = 128"},
       {"cache-layers", "kv_offsets = [0, 18432]", "kv_offsets = [0]"},

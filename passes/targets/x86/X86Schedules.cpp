@@ -7,7 +7,7 @@ namespace m3c {
 namespace {
 
 /// Products with a weight. Few rows stream the codes through registers once, with prefetches 16
-/// cache lines ahead in each panel. Many rows dequantise a chunk of the panels into a ring that
+/// words ahead in each stream. Many rows dequantise a chunk of the panels into a ring that
 /// stays in the first-level cache (32 KiB wide, 16 KiB narrow) and multiply it with a tile of rows.
 /// Register tiles: `rows` × 16·`panels` accumulators, one operand vector per panel vector and one
 /// broadcast must fit the registers (16 of 8 lanes: 6 × 2 + 2 + 1; 32 of 16 lanes: 6 × 4 + 4 + 1).
@@ -15,12 +15,13 @@ namespace {
 Schedule product(const Schedule &problem, const Chip &chip) {
   bool wide = chip.lanes == 16;
   int64_t rows = problem.at("rows");
-  if (rows <= 8) { // eight accumulator vectors in flight hide the latency of a fused multiply-add
+  if (rows <= 8) {
+    // Eight accumulator vectors in flight hide the latency of a fused multiply-add. One row of 8
+    // lanes has four: decoding takes longer than that latency, and more would not stay in
+    // registers.
     int64_t tileRows = std::min<int64_t>(rows, wide ? 8 : 4);
-    return {{"ring", 0},
-            {"ahead", 16},
-            {"rows", tileRows},
-            {"panels", std::max<int64_t>(1, (wide ? 8 : 4) / tileRows)}};
+    int64_t panels = wide ? 8 / tileRows : rows == 1 ? 2 : 4 / tileRows;
+    return {{"ring", 0}, {"ahead", 16}, {"rows", tileRows}, {"panels", panels}};
   }
   return {{"ring", 1},        {"stages", 1},
           {"rows", 6},        {"panels", wide ? 4 : 1},

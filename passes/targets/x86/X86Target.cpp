@@ -23,8 +23,8 @@ const Atom atomRows[] = {
     {"fma_f32", "tile.fma", "", "", "fma", "vfm?add"},
     {"words_f32", "tile.dequant_words", "f32", "", "words_f32", ""},
     {"words_bf16", "tile.dequant_words", "bf16", "", "words_bf16", ""},
-    {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", "vpsrad"},
-    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", "vperm(ps|d)"},
+    {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", "vpsraw"},
+    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", "vperm(ps|d)|vpshufb"},
     {"group_table", "tile.dequant_group", "", "", "dequantGroup", "vperm(ps|d)"},
     {"quant_group", "tile.quant_group", "", "", "quantGroup", ""},
 };

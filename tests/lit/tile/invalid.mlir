@@ -240,6 +240,15 @@ tile.kernel @bad(%a: !tile.view<?x16xi32>, %n: index) attributes {family = "f", 
 
 // -----
 
+tile.kernel @bad(%a: !tile.view<?x16xi32>, %n: index) attributes {family = "f", schedule = {}} {
+  %x = tile.load %a[%n, %n] sizes [1, 16] : !tile.view<?x16xi32> -> !tile.tile<1x16xi32>
+  // expected-error@+1 {{T-A6: ue4m3 is a scale format}}
+  %y = tile.dequant_words %x[%n] format ue4m3 : !tile.tile<1x16xi32> -> !tile.tile<1x16xf32>
+  tile.return
+}
+
+// -----
+
 tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", schedule = {}} {
   %v = tile.load %x[%n, %n] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
   // expected-error@+1 {{T-A7: e4m3 codes are i8}}

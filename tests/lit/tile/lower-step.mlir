@@ -7,19 +7,19 @@
 
 // CHECK-NOT: m3.weight
 // CHECK-DAG: plan.weight_buffer @embed.raw raw bits = 16
-// CHECK-DAG: plan.weight_buffer @layers.0.q_proj.words panel_words bits = 8 row_length = 128 panels = 32 bytes = 65536
-// CHECK-DAG: plan.weight_buffer @layers.0.q_proj.scales panel_scales bits = 8 row_length = 4 panels = 32 bytes = 2048
+// CHECK-DAG: plan.weight_buffer @layers.0.q_proj.words panel_words bits = 8 row_length = 128 panels = 32 abreast = 2 bytes = 65536
+// CHECK-DAG: plan.weight_buffer @layers.0.q_proj.scales panel_scales bits = 8 row_length = 4 panels = 32 abreast = 2 bytes = 2048
 // CHECK-DAG: plan.weight_buffer @layers.0.o_proj.global scalar
 // One row streams codes through registers; many rows go through a ring between two roles.
-// CHECK: tile.kernel @[[ONE:project_mxfp8_512x128_ahead16_panels4_ring0_rows1]]
-// CHECK: tile.copy {{.*}} bytes 64
+// CHECK: tile.kernel @[[ONE:project_mxfp8_512x128_ahead16_panels2_ring0_rows1]]
+// CHECK: tile.copy {{.*}} bytes 128
 // CHECK-NOT: tile.pipeline
 // CHECK: tile.kernel @[[MANY:project_mxfp8_512x128_k_chunk128_panels1_ring1_row_block192_rows6_stages1]]
 // CHECK: tile.role "dequantise"
 // CHECK: tile.role "multiply"
 // CHECK: plan.program @step
 // CHECK: plan.bucket rows = 1 logit_rows = 1
-// CHECK: plan.launch @[[ONE]]({{.*}}) grid [8, 1, 1] label "layers.0.q_proj"
+// CHECK: plan.launch @[[ONE]]({{.*}}) grid [16, 1, 1] label "layers.0.q_proj"
 // CHECK: plan.bucket rows = 64 logit_rows = 64
 // CHECK: plan.launch @[[MANY]]({{.*}}) grid [32, 1, 1] label "layers.0.q_proj"
 

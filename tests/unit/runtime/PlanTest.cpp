@@ -184,7 +184,7 @@ TEST(PlanTables, PanelBuffersHaveTheirSize) {
     return result;
   };
   auto problem = [&](Recipe recipe, uint32_t bits, uint64_t length, uint32_t panels, uint64_t bytes,
-                     std::unique_ptr<WeightPieceT> a) {
+                     std::unique_ptr<WeightPieceT> a, uint32_t abreast = 1) {
     return tablesProblem([&](TablesT &t) {
       auto buffer = std::make_unique<WeightBufferT>();
       buffer->symbol = "w";
@@ -192,6 +192,7 @@ TEST(PlanTables, PanelBuffersHaveTheirSize) {
       buffer->bits = bits;
       buffer->row_length = length;
       buffer->panels = panels;
+      buffer->abreast = abreast;
       buffer->bytes = bytes;
       buffer->pieces.push_back(std::move(a));
       t.weights.push_back(std::move(buffer));
@@ -206,6 +207,10 @@ TEST(PlanTables, PanelBuffersHaveTheirSize) {
   EXPECT_EQ(problem(Recipe::PanelWords, 16, 64, 3, 6144, piece({40, 64}, "BF16", 0, 1)), "");
   EXPECT_NE(problem(Recipe::PanelWords, 5, 64, 3, 6144, piece({40, 64}, "BF16", 0, 1)), "");
   EXPECT_EQ(problem(Recipe::PanelScales, 0, 4, 3, 192, piece({40, 4}, "F8_E4M3", 0, 1)), "");
+  // Panels abreast come in whole blocks.
+  EXPECT_EQ(problem(Recipe::PanelWords, 4, 64, 4, 2048, piece({64, 32}, "U8", 0, 1), 2), "");
+  EXPECT_NE(problem(Recipe::PanelWords, 4, 64, 3, 1536, piece({40, 32}, "U8", 0, 1), 2), "");
+  EXPECT_NE(problem(Recipe::PanelWords, 4, 64, 4, 2048, piece({64, 32}, "U8", 0, 1), 0), "");
 }
 
 TEST(PlanWriter, LeavesNothingBehindWhenTheDiskIsFull) {

@@ -28,7 +28,7 @@ struct Piece {
 
 /// A toy plan with one more weight buffer, number 1.
 plan::PlanFile planWith(Recipe recipe, uint32_t bits, uint64_t rowLength, uint32_t panels,
-                        uint64_t bytes, const std::vector<Piece> &pieces) {
+                        uint64_t bytes, const std::vector<Piece> &pieces, uint32_t abreast = 1) {
   plan::PlanWriter writer;
   plan::TablesT tables = test::toyTables(writer.addSection(plan::SectionKind::Code, "code"));
   auto buffer = std::make_unique<plan::WeightBufferT>();
@@ -37,6 +37,7 @@ plan::PlanFile planWith(Recipe recipe, uint32_t bits, uint64_t rowLength, uint32
   buffer->bits = bits;
   buffer->row_length = rowLength;
   buffer->panels = panels;
+  buffer->abreast = abreast;
   buffer->bytes = bytes;
   for (const Piece &piece : pieces) {
     auto entry = std::make_unique<plan::WeightPieceT>();
@@ -112,6 +113,26 @@ TEST(Repack, PanelWordsOfEveryWidth) {
             ASSERT_EQ(got[((p * (rowBytes / 4) + j) * 16 + n) * 4 + b], expected)
                 << c.bits << " bits, panel " << p << ", word " << j << ", row " << n;
           }
+  }
+}
+
+TEST(Repack, PanelsAbreastShareTheirLines) {
+  constexpr uint64_t rows = 61, rowBytes = 32, panels = 4, abreast = 2; // 64 codes of 4 bits
+  plan::PlanFile words = planWith(Recipe::PanelWords, 4, 64, panels, panels * 16 * rowBytes,
+                                  {{"a", "U8", {rows, 32}, 0, 1, 0}}, abreast);
+  plan::PlanFile scales = planWith(Recipe::PanelScales, 8, 4, panels, panels * 16 * 4,
+                                   {{"s", "F8_E4M3", {rows, 4}, 0, 1, 0}}, abreast);
+  std::vector<uint8_t> gotWords = bound(words, PatternSource());
+  std::vector<uint8_t> gotScales = bound(scales, PatternSource());
+  for (uint64_t row = 0; row < panels * 16; ++row) {
+    uint64_t block = row / 32, column = row % 32; // two panels are one block of 32 columns
+    for (uint64_t byte = 0; byte < rowBytes; ++byte) {
+      uint64_t at = ((block * 8 + byte / 4) * 32 + column) * 4 + byte % 4;
+      ASSERT_EQ(gotWords[at], row < rows ? byteOf("a", row * rowBytes + byte) : 0) << row;
+    }
+    for (uint64_t g = 0; g < 4; ++g)
+      ASSERT_EQ(gotScales[(block * 4 + g) * 32 + column], row < rows ? byteOf("s", row * 4 + g) : 0)
+          << row;
   }
 }
 

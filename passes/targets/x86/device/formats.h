@@ -22,37 +22,69 @@ template <int C> M3_INLINE Tile<f32, 1, C> words_bf16(const Tile<i32, 1, C> &wor
   });
 }
 
-/// E4M3 bits moved to the place of FP32 exponent and mantissa are the value times 2^-120,
+/// One of two BF16 values that share a lane, as FP32.
+template <int W> M3_INLINE Vec<f32, W> halfOfPair(Vec<i32, W> pair, bool upper) {
+  return bitsAs<Vec<f32, W>>(upper ? pair & (i32)0xffff0000 : pair << 16);
+}
+
+/// E4M3 bits moved to the place of BF16 exponent and mantissa are the value times 2^-120,
 /// subnormals included; the factor rides on the scale (block scales are below 2^8, checked when
-/// weights are read).
+/// weights are read). Codes 0 and 2 of a word move together, and codes 1 and 3.
 template <int C>
 M3_INLINE Tile<f32, 1, C> words_e4m3(const Tile<i32, 1, C> &words, i64 part,
                                      const Tile<f32, 1, C> &scale) {
   return eachWord(words, [&](auto w, int c) {
-    auto bits = ((w << (24 - 8 * (i32)part)) >> 4) & (i32)0x87f00000;
-    return bitsAs<Vec<f32, Tile<f32, 1, C>::W>>(bits) * (scale.v[0][c] * 0x1p120f);
+    constexpr int W = Tile<f32, 1, C>::W;
+    auto codes = bitsAs<Vec<i16, 2 * W>>(w);
+    auto pair = ((part & 1 ? codes : codes << 8) >> 4) & (i16)0x87f0;
+    return halfOfPair<W>(bitsAs<Vec<i32, W>>(pair), part & 2) * (scale.v[0][c] * 0x1p120f);
   });
 }
 
 #ifdef __AVX512F__
-M3_INLINE Vec<f32, 16> e2m1Lanes(Vec<i32, 16> codes) {
+M3_INLINE Vec<f32, 16> e2m1Part(Vec<i32, 16> words, i64 part) {
   const Vec<f32, 16> table = {0, .5f, 1, 1.5f, 2, 3, 4, 6, 0, -.5f, -1, -1.5f, -2, -3, -4, -6};
+  auto codes = bitsAs<Vec<i32, 16>>(bitsAs<Vec<u32, 16>>(words) >> (u32)(4 * part));
   return __builtin_ia32_permvarsf512(table, codes); // the low 4 bits of each lane count
 }
-#endif
-M3_INLINE Vec<f32, 8> e2m1Lanes(Vec<i32, 8> codes) {
-  const Vec<f32, 8> table = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
-  Vec<f32, 8> size = __builtin_ia32_permvarsf256(table, codes); // the low 3 bits of each lane count
-  return bitsAs<Vec<f32, 8>>(bitsAs<Vec<i32, 8>>(size) ^ ((codes << 28) & (i32)0x80000000));
+#else
+using Bytes = char __attribute__((ext_vector_type(32)));
+/// Byte i of each half of the result: byte indices[i] of that half of `from`.
+M3_INLINE Bytes shuffleBytes(Bytes from, Bytes indices) {
+  return __builtin_ia32_pshufb256(from, indices);
 }
+M3_INLINE Bytes inBothHalves(u64 first, u64 second) {
+  return bitsAs<Bytes>(Vec<u64, 4>{first, second, first, second});
+}
+/// The first or last eight bytes of each half: those of `a` and `b` in turn.
+M3_INLINE Bytes interleave(Bytes a, Bytes b, bool last) {
+  return last ? __builtin_shufflevector(a, b, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46,
+                                        15, 47, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30,
+                                        62, 31, 63)
+              : __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7,
+                                        39, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54,
+                                        23, 55);
+}
+
+/// Codes become the bytes of BF16 values by two table look-ups, 32 codes at a time. The words of
+/// four outputs are sorted before, bytes 0 and 1 of each, then bytes 2 and 3, so that the values of
+/// one word end in its own lane: even parts as the pairs (0, 2) and (4, 6), odd ones likewise. What
+/// parts share is computed once, as the compiler sees equal expressions.
+M3_INLINE Vec<f32, 8> e2m1Part(Vec<i32, 8> words, i64 part) {
+  const Bytes order = inBothHalves(0x0d0c090805040100, 0x0f0e0b0a07060302);
+  const Bytes lowTable = inBothHalves(0xc0804000c0800000, 0xc0804000c0800000);
+  const Bytes highTable = inBothHalves(0x404040403f3f3f00, 0xc0c0c0c0bfbfbf80);
+  auto sorted = bitsAs<Vec<u16, 16>>(shuffleBytes(bitsAs<Bytes>(words), order));
+  Bytes codes = bitsAs<Bytes>((part & 1 ? sorted >> 4 : sorted) & (u16)0x0f0f);
+  Bytes pairs = interleave(shuffleBytes(lowTable, codes), shuffleBytes(highTable, codes), part & 4);
+  return halfOfPair<8>(bitsAs<Vec<i32, 8>>(pairs), part & 2);
+}
+#endif
 
 template <int C>
 M3_INLINE Tile<f32, 1, C> words_e2m1(const Tile<i32, 1, C> &words, i64 part,
                                      const Tile<f32, 1, C> &scale) {
-  return eachWord(words, [&](auto w, int c) {
-    using U = Vec<u32, Tile<f32, 1, C>::W>;
-    return e2m1Lanes(bitsAs<decltype(w)>(bitsAs<U>(w) >> (u32)(4 * part))) * scale.v[0][c];
-  });
+  return eachWord(words, [&](auto w, int c) { return e2m1Part(w, part) * scale.v[0][c]; });
 }
 
 //===- Plain codes ----------------------------------------------------------------------------===//
@@ -79,6 +111,13 @@ template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e4m3(const Tile<u8, R, 
     constexpr int n = LaneCount<decltype(x)>::value;
     Vec<i32, n> code = convert<i32>(x);
     return select((code & 0x7f) == 0x7f, (Vec<f32, n>)notANumber, decodeE4m3Lane<n>(code));
+  });
+}
+
+/// E4M3 without sign and NaN, as block scales are: exponent and mantissa in place, times 2^120.
+template <int R, int C> M3_INLINE Tile<f32, R, C> decode_ue4m3(const Tile<u8, R, C> &codes) {
+  return eachElement<f32>(codes, [](auto x) {
+    return bitsAs<Vec<f32, LaneCount<decltype(x)>::value>>(convert<i32>(x) << 20) * 0x1p120f;
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 using u8 = unsigned char;
+using i16 = short;
 using u16 = unsigned short;
 using i32 = int;
 using u32 = unsigned int;
