@@ -58,6 +58,11 @@ template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e4m3(const Tile<u8, R, 
       codes, [](u8 code) { return (code & 0x7f) == 0x7f ? notANumber : decodeE4m3Lane<1>(code); });
 }
 
+/// E4M3 without sign and NaN, as block scales are.
+template <int R, int C> M3_INLINE Tile<f32, R, C> decode_ue4m3(const Tile<u8, R, C> &codes) {
+  return eachElement<f32>(codes, [](u8 code) { return decodeE4m3Lane<1>(code); });
+}
+
 /// 2^(code − 127); code 0 is 2^-127, a subnormal.
 template <int R, int C> M3_INLINE Tile<f32, R, C> decode_e8m0(const Tile<u8, R, C> &codes) {
   return eachElement<f32>(
