@@ -143,8 +143,8 @@ void emitUp(KernelBuilder &kb, const WeightView &weight, Value x, Value z, Value
 }
 
 /// Parameters: counts, groups, x (rows, or gathered rows), routed weight…, z [rows·k,I], and with a
-/// shared expert: x [rows,H], its weight…, zs [rows,Is]. Grid: active experts and last the shared
-/// one, panels.
+/// shared expert: x [rows,H], its weight…, zs [rows,Is]. Grid: panels, active experts and
+/// last the shared one.
 tile::KernelOp buildUp(StepLowering &step, StringRef name, const MoeShape &moe,
                        const Schedule &routed, const Schedule &shared, bool gathered) {
   MLIRContext *context = step.module.getContext();
@@ -162,7 +162,8 @@ tile::KernelOp buildUp(StepLowering &step, StringRef name, const MoeShape &moe,
   WeightView up = bindWeight(kb, moe.up, next);
   Value z = kb.parameter(next++);
   Groups groups(kb, kb.parameter(1), moe.experts);
-  Value item = kb.blockId(tile::Axis::X), part = kb.blockId(tile::Axis::Y), zero = kb.index(0);
+  // Panels first: neighbours read one run of memory, and the same rows.
+  Value part = kb.blockId(tile::Axis::X), item = kb.blockId(tile::Axis::Y), zero = kb.index(0);
 
   kb.when(kb.less(item, groups.active()), [&] {
     Value panel = kb.mul(part, routed.at("panels"));
@@ -403,7 +404,7 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
   }
   step.launch(
       step.kernel(upName, [&] { return buildUp(step, upName, moe, routedUp, sharedUp, gathered); }),
-      arguments, {{items + (moe.sharedUp ? 1 : 0), 0}, {parts, 0}}, launchName("experts_up"));
+      arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}}, launchName("experts_up"));
 
   Schedule routedDown = moeSchedule(step, "experts_down", moe.down, 1, !gathered);
   // One work item adds both: their panels must be the same.

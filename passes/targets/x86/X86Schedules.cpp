@@ -6,12 +6,12 @@
 namespace m3c {
 namespace {
 
-/// Products with a weight. Few rows stream the codes through registers once, with prefetches 16
-/// words ahead in each stream. Many rows dequantise a chunk of the panels into a ring that
-/// stays in the first-level cache (32 KiB wide, 16 KiB narrow) and multiply it with a tile of rows.
-/// Register tiles: `rows` × 16·`panels` accumulators, one operand vector per panel vector and one
-/// broadcast must fit the registers (16 of 8 lanes: 6 × 2 + 2 + 1; 32 of 16 lanes: 6 × 4 + 4 + 1).
-/// Six rows leave few idle ones at the end of an expert's rows.
+/// Products with a weight. Few rows stream the codes through registers once, with prefetches 8 KiB
+/// ahead, `ahead` words of 64 bytes for each panel. Many rows dequantise a chunk of the panels into
+/// a ring that stays in the first-level cache (32 KiB wide, 16 KiB narrow) and multiply it with a
+/// tile of rows. Register tiles: `rows` × 16·`panels` accumulators, one operand vector per panel
+/// vector and one broadcast must fit the registers (16 of 8 lanes: 6 × 2 + 2 + 1; 32 of 16 lanes: 6
+/// × 4 + 4 + 1). Six rows leave few idle ones at the end of an expert's rows.
 Schedule product(const Schedule &problem, const Chip &chip) {
   bool wide = chip.lanes == 16;
   int64_t rows = problem.at("rows");
@@ -21,7 +21,7 @@ Schedule product(const Schedule &problem, const Chip &chip) {
     // registers.
     int64_t tileRows = std::min<int64_t>(rows, wide ? 8 : 4);
     int64_t panels = wide ? 8 / tileRows : rows == 1 ? 2 : 4 / tileRows;
-    return {{"ring", 0}, {"ahead", 16}, {"rows", tileRows}, {"panels", panels}};
+    return {{"ring", 0}, {"ahead", 128 / panels}, {"rows", tileRows}, {"panels", panels}};
   }
   return {{"ring", 1},        {"stages", 1},
           {"rows", 6},        {"panels", wide ? 4 : 1},

@@ -90,7 +90,7 @@ void ThreadPool::workerMain(unsigned worker, int core) {
     uint32_t seen = phase.load(); // before the state, so that no change of it is missed
     if (stopping)
       return;
-    if (!takeItem(worker))
+    if (!takeItems(worker))
       phase.waitWhile(seen, state.load() == closed ? idlePatience : jobPatience);
   }
 }
@@ -104,7 +104,7 @@ void ThreadPool::run(const Job *list, size_t listCount, double *times) {
   proceed(0, 0);
   for (;;) {
     uint32_t seen = phase.load();
-    if (takeItem(0))
+    if (takeItems(0))
       continue;
     if (state.load(std::memory_order_acquire) == closed)
       return;
@@ -125,18 +125,21 @@ void ThreadPool::runAlone(const Job &job, size_t index) {
     seconds[index] = now() - begun;
 }
 
-bool ThreadPool::takeItem(unsigned worker) {
+bool ThreadPool::takeItems(unsigned worker) {
   uint64_t current = state.load(std::memory_order_acquire);
-  while (uint32_t(current) > 0) {
-    if (!state.compare_exchange_weak(current, current - 1, std::memory_order_acq_rel,
+  while (uint64_t left = uint32_t(current)) {
+    // Neighbouring items read neighbouring memory, so that a run of them is one stream. Runs shrink
+    // towards the end, where they would leave the other workers idle.
+    uint64_t run = std::max<uint64_t>(1, left / (2 * count));
+    if (!state.compare_exchange_weak(current, current - run, std::memory_order_acq_rel,
                                      std::memory_order_acquire))
       continue;
-    // The job stays open until this item is done, so its description may be read now.
+    // The job stays open until these items are done, so its description may be read now.
     size_t index = size_t(current >> 32);
     const Job &job = jobs[index];
-    uint64_t items = job.items, item = items - uint32_t(current);
-    job.run(job.context, item, item + 1, worker);
-    if (itemsDone.fetch_add(1, std::memory_order_acq_rel) + 1 == items) {
+    uint64_t items = job.items, first = items - left;
+    job.run(job.context, first, first + run, worker);
+    if (itemsDone.fetch_add(run, std::memory_order_acq_rel) + run == items) {
       if (seconds)
         seconds[index] = now() - jobBegun;
       proceed(index + 1, worker);

@@ -1,7 +1,7 @@
 // Workers that run a list of jobs one after another, the items of a job shared out among them. The
-// calling thread is worker 0. A job is over when its items are done, whoever did them: a worker
-// that has lost its core holds nobody up unless it lost it within an item. Workers that wait spin
-// for a moment and then sleep.
+// calling thread is worker 0. Items are taken in runs that shrink towards the end of a job. A job is
+// over when its items are done, whoever did them: a worker that has lost its core holds nobody up
+// unless it lost it within its run. Workers that wait spin for a moment and then sleep.
 #pragma once
 
 #include <atomic>
@@ -59,7 +59,7 @@ public:
 
 private:
   void workerMain(unsigned worker, int core);
-  bool takeItem(unsigned worker);
+  bool takeItems(unsigned worker);
   void proceed(size_t job, unsigned worker);
   void runAlone(const Job &job, size_t index);
   void runSerially();

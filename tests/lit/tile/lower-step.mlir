@@ -11,7 +11,7 @@
 // CHECK-DAG: plan.weight_buffer @layers.0.q_proj.scales panel_scales bits = 8 row_length = 4 panels = 32 abreast = 2 bytes = 2048
 // CHECK-DAG: plan.weight_buffer @layers.0.o_proj.global scalar
 // One row streams codes through registers; many rows go through a ring between two roles.
-// CHECK: tile.kernel @[[ONE:project_mxfp8_512x128_ahead16_panels2_ring0_rows1]]
+// CHECK: tile.kernel @[[ONE:project_mxfp8_512x128_ahead64_panels2_ring0_rows1]]
 // CHECK: tile.copy {{.*}} bytes 128
 // CHECK-NOT: tile.pipeline
 // CHECK: tile.kernel @[[MANY:project_mxfp8_512x128_k_chunk128_panels1_ring1_row_block192_rows6_stages1]]

@@ -84,8 +84,33 @@ M3_INLINE Vec<f32, 8> addRows(const Vec<f32, 8> *v) {
   return __builtin_shufflevector(sum, sum, 0, 4, 1, 5, 2, 6, 3, 7);
 }
 
-/// One lane per row, the sums of reduceAdd bit for bit. Sixteen lanes are halved once, then eight
-/// rows at a time are added across vectors, which is cheaper than row by row.
+/// Sixteen rows of sixteen lanes to sixteen lanes, by the same steps with one more before.
+M3_INLINE Vec<f32, 16> addRows(const Vec<f32, 16> *v) {
+  Vec<f32, 16> s[8];
+  M3_UNROLL for (int i = 0; i < 8; ++i) s[i] = // lanes of row 2i, then of row 2i + 1
+      __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20,
+                              21, 22, 23) +
+      __builtin_shufflevector(v[2 * i], v[2 * i + 1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27,
+                              28, 29, 30, 31);
+  M3_UNROLL for (int i = 0; i < 4; ++i) s[i] =
+      __builtin_shufflevector(s[2 * i], s[2 * i + 1], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24,
+                              25, 26, 27) +
+      __builtin_shufflevector(s[2 * i], s[2 * i + 1], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15,
+                              28, 29, 30, 31);
+  M3_UNROLL for (int i = 0; i < 2; ++i) s[i] =
+      __builtin_shufflevector(s[2 * i], s[2 * i + 1], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12,
+                              13, 28, 29) +
+      __builtin_shufflevector(s[2 * i], s[2 * i + 1], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27,
+                              14, 15, 30, 31);
+  Vec<f32, 16> sum = __builtin_shufflevector(s[0], s[1], 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26,
+                                             12, 14, 28, 30) +
+                     __builtin_shufflevector(s[0], s[1], 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27,
+                                             13, 15, 29, 31);
+  return __builtin_shufflevector(sum, sum, 0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15);
+}
+
+/// One lane per row, the sums of reduceAdd bit for bit: as many rows as a vector has lanes are added
+/// across vectors, which is cheaper than row by row. Fewer rows of sixteen lanes are halved before.
 template <int R, int C> M3_INLINE Tile<f32, 1, R> reduceAddLanes(const Tile<f32, R, C> &in) {
   constexpr int W = Tile<f32, R, C>::W;
   Tile<f32, 1, R> out;
@@ -94,7 +119,12 @@ template <int R, int C> M3_INLINE Tile<f32, 1, R> reduceAddLanes(const Tile<f32,
     sums[r] = in.v[r][0];
     M3_UNROLL for (int c = 1; c < in.vectors; ++c) sums[r] += in.v[r][c];
   }
-  if constexpr (W >= 8 && R % 4 == 0) {
+  if constexpr (W == 16 && R % 16 == 0) {
+    M3_UNROLL for (int r = 0; r < R; r += 16) {
+      Vec<f32, 16> lanes = addRows(sums + r);
+      __builtin_memcpy((f32 *)&out + r, &lanes, sizeof(lanes));
+    }
+  } else if constexpr (W >= 8 && R % 4 == 0) {
     Vec<f32, 8> eights[R + 4];
     M3_UNROLL for (int r = 0; r < R; ++r) {
       if constexpr (W == 8)
