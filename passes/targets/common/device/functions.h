@@ -12,7 +12,7 @@ template <class V> M3_INLINE V exponential(V x) {
   V clamped = minimum(maximum(x, (V)-88.0f), (V)88.7f);
   V steps = roundEven(clamped * (V)0x1.715476p+0f);
   V r = fusedMultiplyAdd(steps, (V)-0x1.62e4p-1f, clamped);
-  r = fusedMultiplyAdd(steps, (V)0x1.7f7d1cp-20f, r); // ln 2 = 0x1.62e4p-1 - 0x1.7f7d1cp-20
+  r = fusedMultiplyAdd(steps, (V)-0x1.7f7d1cp-20f, r); // ln 2 = 0x1.62e4p-1 + 0x1.7f7d1cp-20
   V p = (V)(1.0f / 5040);
   p = fusedMultiplyAdd(p, r, (V)(1.0f / 720));
   p = fusedMultiplyAdd(p, r, (V)(1.0f / 120));
