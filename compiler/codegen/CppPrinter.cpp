@@ -204,7 +204,7 @@ LogicalResult Printer::memory(Operation *op) {
         return success();
       })
       .Case([&](StoreOp op) {
-        BoxLayout box = *boxLayout(op.getView().getType(), op.getSizes());
+        BoxLayout box = *boxLayout(op.getView().getType(), op.getSizes(), bool(op.getLimit()));
         std::string rows;
         if (op.getLimit())
           rows = formatv(", {0} - {1}", name(op.getLimit()), name(op.getIndices()[0]));

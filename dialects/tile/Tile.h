@@ -33,11 +33,13 @@ namespace m3c::tile {
 int64_t elementBytes(mlir::Type element);
 
 /// How a box of `sizes` lies in `view`: `count` chunks of `length` contiguous elements, `stride`
-/// elements apart. Fails where the box is not of that form.
+/// elements apart. Fails where the box is not of that form. With `rowByRow` no chunk spans two
+/// indices of the first dimension, though they be contiguous.
 struct BoxLayout {
   int64_t count, length, stride;
   unsigned countDim; ///< the dimension that `count` runs along
 };
-mlir::FailureOr<BoxLayout> boxLayout(ViewType view, llvm::ArrayRef<int64_t> sizes);
+mlir::FailureOr<BoxLayout> boxLayout(ViewType view, llvm::ArrayRef<int64_t> sizes,
+                                     bool rowByRow = false);
 
 } // namespace m3c::tile

@@ -172,7 +172,7 @@ int64_t RingType::getByteSize() const { return getStages() * getStageType().getB
 
 //===- Boxes ----------------------------------------------------------------------------------===//
 
-FailureOr<BoxLayout> m3c::tile::boxLayout(ViewType view, ArrayRef<int64_t> sizes) {
+FailureOr<BoxLayout> m3c::tile::boxLayout(ViewType view, ArrayRef<int64_t> sizes, bool rowByRow) {
   if (sizes.size() != view.getShape().size())
     return failure();
   BoxLayout layout{1, 1, 0, 0};
@@ -180,7 +180,7 @@ FailureOr<BoxLayout> m3c::tile::boxLayout(ViewType view, ArrayRef<int64_t> sizes
   // The longest contiguous run: whole inner dimensions, then a part of one.
   for (; dim >= 0; --dim) {
     bool contiguous = layout.length == (dim + 1 < int(sizes.size()) ? view.getStride(dim) : 1);
-    if (sizes[dim] > 1 && !contiguous)
+    if (sizes[dim] > 1 && (!contiguous || (rowByRow && dim == 0)))
       break;
     layout.length *= sizes[dim];
   }

@@ -75,9 +75,9 @@ static LogicalResult verifyIndices(Operation *op, ViewType view, size_t count) {
   return success();
 }
 
-static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> sizes,
-                               TileType tile) {
-  FailureOr<BoxLayout> layout = boxLayout(view, sizes);
+static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> sizes, TileType tile,
+                               bool rowByRow = false) {
+  FailureOr<BoxLayout> layout = boxLayout(view, sizes, rowByRow);
   if (failed(layout))
     return op->emitOpError("T-M5: the box is not a run of equal contiguous chunks of ") << view;
   for (auto [i, size] : llvm::enumerate(sizes))
@@ -102,7 +102,7 @@ LogicalResult LoadOp::verify() {
 LogicalResult StoreOp::verify() {
   if (failed(verifyIndices(*this, getView().getType(), getIndices().size())))
     return failure();
-  return verifyBox(*this, getView().getType(), getSizes(), getValue().getType());
+  return verifyBox(*this, getView().getType(), getSizes(), getValue().getType(), bool(getLimit()));
 }
 
 static LogicalResult verifyScalarType(Operation *op, ViewType view, Type scalar) {
