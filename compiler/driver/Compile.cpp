@@ -38,6 +38,7 @@ public:
     for (const std::string &warning : model.findings.warnings)
       log::warning("{}", warning);
     result.warnings = model.findings.warnings;
+    warnUninspected();
     cacheChoice = chooseCache(options, model);
     result.cacheRule =
         fmt::format("cache {}, grid {}: {}", cacheChoice.type, cacheChoice.grid, cacheChoice.why);
@@ -77,6 +78,16 @@ private:
     checkDumped(options.dumpAfter);
     chooseChips();
     chooseActivations();
+  }
+
+  /// A plan whose machine code nothing has looked at says so, here and in its manifest.
+  void warnUninspected() {
+    for (const auto &[target, chip] : chips)
+      if (Inspector inspector = target->inspector(); inspector.name.empty()) {
+        std::string text = fmt::format("code for {}: {}", chip.name, inspector.absence);
+        log::warning("{}", text);
+        result.warnings.push_back(text);
+      }
   }
 
   /// One function for all chips of a plan: what is asked for, or the first target's default.
@@ -123,7 +134,7 @@ private:
         .add("sources", options.keepSources ? "kept" : "")
         .add("program", programIdentity());
     for (const auto &[target, chip] : chips)
-      key.add("chip", chip.name + " " + target->toolchain(chip));
+      key.add("chip", chip.name + " " + target->toolchain(chip) + " " + target->inspector().name);
     for (const std::string &choice : options.schedule)
       key.add("schedule", choice);
     for (const std::string &pass : options.disabledPasses)

@@ -101,6 +101,7 @@ CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &c
       .add("headers", headersDigest(target))
       .add("chip", chip.name)
       .add("toolchain", target.toolchain(chip))
+      .add("inspector", target.inspector().name)
       .add("program", programIdentity());
   return key;
 }

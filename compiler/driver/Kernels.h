@@ -32,7 +32,8 @@ struct BuildResult {
   CodeFacts facts;    ///< empty for one from the cache
 };
 
-/// The key of a kernel's object: text, header digests, chip, toolchain, this build of m3c.
+/// The key of a kernel's object: text, header digests, chip, toolchain, inspector, this
+/// build of m3c.
 CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip);
 
 /// Builds one kernel and inspects its machine code. Throws Error when the text does not compile,

@@ -99,11 +99,15 @@ std::string manifestText(const CompileOptions &options, const ImportedModel &mod
                          const CacheChoice &cache, const std::vector<ChipTarget> &chips,
                          const ordered_json &decisions) {
   ordered_json targets = ordered_json::array();
-  for (const auto &[target, chip] : chips)
-    targets.push_back({{"target", target->name().str()},
-                       {"chip", chip.name},
-                       {"toolchain", target->toolchain(chip)},
-                       {"proof", target->proof().str()}});
+  for (const auto &[target, chip] : chips) {
+    Inspector inspector = target->inspector();
+    targets.push_back(
+        {{"target", target->name().str()},
+         {"chip", chip.name},
+         {"toolchain", target->toolchain(chip)},
+         {"inspector", inspector.name.empty() ? "none: " + inspector.absence : inspector.name},
+         {"proof", target->proof().str()}});
+  }
   ordered_json manifest = {
       {"m3c", versionText()},
       {"semantics",

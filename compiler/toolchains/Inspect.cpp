@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 
+#include "llvm/Config/llvm-config.h"
 #include "llvm/MC/MCAsmInfo.h"
 #include "llvm/MC/MCContext.h"
 #include "llvm/MC/MCDisassembler/MCDisassembler.h"
@@ -156,6 +157,8 @@ Inspection inspectObject(const std::string &name, std::span<const std::byte> byt
   }
   return result;
 }
+
+std::string inspectorVersion() { return "LLVM " LLVM_VERSION_STRING; }
 
 std::string Inspection::text() const {
   std::string out, function;

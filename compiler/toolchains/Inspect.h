@@ -33,6 +33,9 @@ struct Inspection {
 /// such object.
 Inspection inspectObject(const std::string &name, std::span<const std::byte> object);
 
+/// What inspects, for cache keys and manifests: "LLVM 22.1.8".
+std::string inspectorVersion();
+
 /// Throws Error when the object needs a symbol that is not in `allowed`.
 void checkImports(const std::string &name, std::span<const std::byte> object,
                   const std::set<std::string> &allowed);

@@ -1,5 +1,6 @@
 #include "compiler/toolchains/Probe.h"
 
+#include "compiler/toolchains/CudaInspect.h"
 #include "compiler/toolchains/HostCompiler.h"
 #include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
@@ -42,6 +43,18 @@ static ProbedTool probeNvrtc() {
   return {"NVRTC", true, false, detail};
 }
 
-std::vector<ProbedTool> probeTools() { return {probeHost(), probeNvrtc()}; }
+static ProbedTool probeNvdisasm() {
+  const NvdisasmSearch &search = findNvdisasm();
+  if (search.usable.empty())
+    return {"nvdisasm", false, false,
+            fmt::format("not found; without it the instructions of kernels for NVIDIA GPUs are not "
+                        "checked: {}{}{}",
+                        nvdisasmHint(), search.refused.empty() ? "" : "; ",
+                        fmt::join(search.refused, "; "))};
+  const Nvdisasm &newest = search.usable.front();
+  return {"nvdisasm", true, false, fmt::format("{} at {}", newest.version(), newest.path)};
+}
+
+std::vector<ProbedTool> probeTools() { return {probeHost(), probeNvrtc(), probeNvdisasm()}; }
 
 } // namespace m3c::toolchains

@@ -103,6 +103,8 @@ class Compile(Folder):
         self.compile("p.m3plan", "--keep-sources")
         inspected = json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)
         chips = {target["chip"] for target in inspected["targets"]}
+        for target in inspected["manifest"]["targets"]:
+            self.assertRegex(target["inspector"], r"^LLVM \d+\.")
         self.m3c("extract", "p.m3plan", "-o", "all")
         kernels = {kernel["name"]: kernel for kernel in inspected["kernels"]}
         code = {path.name for path in (self.root / "all/code").iterdir()}

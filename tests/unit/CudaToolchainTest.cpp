@@ -1,6 +1,7 @@
 // CUDA text to machine code, and what can be read from it, on machines without a GPU. Needs the
-// NVRTC wheel that tools/setup-debian.sh installs.
+// wheels of NVRTC and nvdisasm that tools/setup-debian.sh installs.
 #include "compiler/toolchains/CudaCompiler.h"
+#include "compiler/toolchains/CudaInspect.h"
 #include "compiler/toolchains/CudaResources.h"
 #include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
@@ -135,4 +136,37 @@ TEST(CudaResources, RefusesOtherBytes) {
   std::vector<std::byte> object = compileCudaObject("k", source, headers, {.arch = "sm_90a"});
   for (size_t size = 0; size < object.size(); size += 97) // any cut is found, none crashes
     EXPECT_THROW(readCudaResources("x", std::span(object).first(size)), Error) << size;
+}
+
+TEST(CudaInspect, InstructionsStandWithTheirKernel) {
+  std::vector<std::byte> object = compileCudaObject("scale", source, headers, {.arch = "sm_90a"});
+  Inspection code = inspectCudaObject("scale", object);
+  EXPECT_EQ(code.exports, std::vector<std::string>{"scale"});
+  EXPECT_EQ(code.textBytes, resourcesOf(source).codeBytes);
+  // 16 bytes each; what fills the section up is not listed or is NOP.
+  EXPECT_LE(code.instructions.size(), code.textBytes / 16);
+  EXPECT_GT(code.instructions.size(), 10u);
+  for (size_t i = 0; i < code.instructions.size(); ++i) {
+    EXPECT_EQ(code.instructions[i].function, "scale");
+    EXPECT_EQ(code.instructions[i].address, 16 * i);
+  }
+  EXPECT_GE(code.counts["EXIT"], 1u);
+  EXPECT_EQ(code.counts["STS"], 1u);
+  EXPECT_EQ(code.counts["LDG.E"], 1u);
+  EXPECT_EQ(code.stackSpills, 0u);
+  EXPECT_NE(cudaDisassembly("scale", object).find("/*0000*/"), std::string::npos);
+}
+
+TEST(CudaInspect, PatternsAreHeldAgainstTheMachineCode) {
+  Inspection code =
+      inspectCudaObject("scale", compileCudaObject("scale", source, headers, {.arch = "sm_90a"}));
+  EXPECT_NO_THROW(checkPatterns("scale", code, {{"FMUL|FFMA", "^STS ", "BAR\\.SYNC"}, {"HGMMA"}}));
+  EXPECT_THROW(checkPatterns("scale", code, {{"HGMMA"}, {}}), Error);
+  EXPECT_THROW(checkPatterns("scale", code, {{}, {"^STS "}}), Error);
+}
+
+TEST(CudaInspect, OtherBytesAreRefused) {
+  std::vector<std::byte> bytes(100, std::byte{7});
+  EXPECT_THROW(cudaDisassembly("x", bytes), Error);
+  EXPECT_THROW(inspectCudaObject("x", bytes), Error);
 }

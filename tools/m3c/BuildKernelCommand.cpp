@@ -2,6 +2,7 @@
 #include "compiler/driver/BuildKernel.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
+#include "runtime/base/Log.h"
 #include "tools/m3c/Commands.h"
 
 #include <filesystem>
@@ -31,6 +32,9 @@ int runBuildKernel(const BuildKernelOptions &options) {
   if (!target)
     throw Error(fmt::format("unknown target '{}'", options.target), "--target", "",
                 "`m3c targets` lists them", ExitCode::Usage);
+  Inspector inspector = target->inspector();
+  if (inspector.name.empty())
+    log::warning("{}", inspector.absence);
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const BuiltKernel &kernel : buildKernelFile(options.file, *target, options.chips)) {
     std::filesystem::path stem =
@@ -49,6 +53,7 @@ int runBuildKernel(const BuildKernelOptions &options) {
                    {"code_bytes", facts.codeBytes},
                    {"registers", facts.registers},
                    {"spills", facts.spills},
+                   {"inspector", inspector.name},
                    {"shared_bytes", kernel.text.shape.sharedBytes}});
     if (!options.json)
       fmt::print("{}: {} bytes of code, {}{} spills, {} bytes of shared memory\n", object,

@@ -42,6 +42,13 @@ struct CodeFacts {
   uint32_t registers = 0; ///< of one thread, where the object says so
 };
 
+/// A disassembler with its version; or, where this machine has none, what that means and what to
+/// do.
+struct Inspector {
+  std::string name;
+  std::string absence = "";
+};
+
 class Target {
 public:
   virtual ~Target() = default;
@@ -63,7 +70,7 @@ public:
   virtual std::vector<std::byte> build(const std::string &kernel, const std::string &text,
                                        const Chip &chip) const = 0;
   /// Reads what was built. Throws Error when an instruction that `patterns` (regular expressions)
-  /// ask for is missing.
+  /// ask for is missing; without an inspector (see below) the instructions are not looked at.
   virtual CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
                             const std::vector<std::string> &patterns) const = 0;
   /// The machine code as text, one instruction a line.
@@ -75,6 +82,8 @@ public:
   virtual uint32_t threadsPerItem(tile::KernelOp kernel) const = 0;
   /// Compiler name, version and flags: part of cache keys and of the manifest.
   virtual std::string toolchain(const Chip &chip) const = 0;
+  /// What reads the instructions of built code: part of cache keys and of the manifest.
+  virtual Inspector inspector() const = 0;
   /// How results on this target are proven, for `m3c targets`.
   virtual llvm::StringRef proof() const = 0;
 };

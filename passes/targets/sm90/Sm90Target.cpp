@@ -1,10 +1,10 @@
 #include "passes/targets/sm90/Sm90Target.h"
 
 #include "compiler/toolchains/CudaCompiler.h"
+#include "compiler/toolchains/CudaInspect.h"
 #include "compiler/toolchains/CudaResources.h"
 #include "passes/targets/sm90/DeviceHeaders.h"
 #include "passes/targets/sm90/Sm90Schedules.h"
-#include "runtime/base/Error.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -64,7 +64,10 @@ public:
   }
 
   CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
-                    const std::vector<std::string> &) const override {
+                    const std::vector<std::string> &patterns) const override {
+    if (!toolchains::findNvdisasm().usable.empty())
+      toolchains::checkPatterns(kernel, toolchains::inspectCudaObject(kernel, object),
+                                {patterns, {}});
     CodeFacts facts;
     for (const toolchains::CudaResources &entry : toolchains::readCudaResources(kernel, object)) {
       facts.registers = entry.registers;
@@ -78,9 +81,18 @@ public:
     return toolchains::cudaToolchainVersion(chip.name);
   }
 
-  std::string disassemble(const std::string &kernel, std::span<const std::byte>) const override {
-    throw Error("m3c has no disassembler for " + kernel, kernel, "its object is a CUDA binary",
-                "run nvdisasm on the extracted object");
+  Inspector inspector() const override {
+    const toolchains::NvdisasmSearch &search = toolchains::findNvdisasm();
+    if (!search.usable.empty())
+      return {"nvdisasm " + search.usable.front().version()};
+    return {"", "nvdisasm was not found, so it was not checked that kernels have the instructions "
+                "that their atoms promise; " +
+                    toolchains::nvdisasmHint()};
+  }
+
+  std::string disassemble(const std::string &kernel,
+                          std::span<const std::byte> object) const override {
+    return toolchains::cudaDisassembly(kernel, object);
   }
 
   std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {

@@ -87,6 +87,8 @@ public:
     return toolchains::hostToolchainVersion() + " " + options(chip).isa.text();
   }
 
+  Inspector inspector() const override { return {toolchains::inspectorVersion()}; }
+
   llvm::StringRef proof() const override { return "executed"; }
 
 private:
