@@ -2,12 +2,14 @@
 
 #include "compiler/driver/Register.h"
 #include "dialects/plan/Plan.h"
+#include "dialects/tile/Tile.h"
 #include "models/minimax_m3/GraphBuilder.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -50,6 +52,20 @@ void Lowering::runPasses(const std::vector<ChipTarget> &chips,
     variants.push_back({target, chip, graph->clone(), {}});
     runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);
   }
+  checkSchedule();
+}
+
+void Lowering::checkSchedule() {
+  std::set<std::string> choices;
+  for (Variant &variant : variants)
+    for (auto kernel : variant.module->getOps<tile::KernelOp>())
+      for (mlir::NamedAttribute choice : kernel.getSchedule())
+        choices.insert(fmt::format("{}.{}", kernel.getFamily().str(), choice.getName().str()));
+  for (const std::string &given : options.schedule)
+    if (!choices.contains(given.substr(0, given.find('='))))
+      throw Error(fmt::format("no kernel of this plan has the choice '{}'", given), "--schedule",
+                  fmt::format("its kernels have {}", fmt::join(choices, ", ")),
+                  "`m3c explain` lists the choices of a plan", ExitCode::Usage);
 }
 
 void Lowering::runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps,

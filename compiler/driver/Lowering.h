@@ -41,6 +41,8 @@ private:
     std::vector<KernelText> kernels;
   };
 
+  // Throws Error for an override that no kernel of any chip has.
+  void checkSchedule();
   void runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps, const std::string &prefix,
              const std::function<void(const std::string &, double)> &after);
   void dump(const PassStep &step, mlir::ModuleOp module, const std::string &prefix);

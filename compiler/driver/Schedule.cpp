@@ -3,12 +3,20 @@
 
 #include "runtime/base/Error.h"
 
+#include <charconv>
 #include <fstream>
 #include <iterator>
 
 #include <fmt/format.h>
 
 namespace m3c {
+
+// Numbers of choices count something: rows, panels, bytes.
+static bool isCount(std::string_view text) {
+  int32_t value;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0;
+}
 
 static void readFile(const std::string &path, std::vector<std::string> &out) {
   std::ifstream in(path);
@@ -27,9 +35,9 @@ static void readFile(const std::string &path, std::vector<std::string> &out) {
     if (!choices.is_object())
       fail(fmt::format("'{}' is no object", family));
     for (const auto &[choice, value] : choices.items()) {
-      if (!value.is_number_integer())
-        fail(fmt::format("'{}.{}' is no integer", family, choice));
-      out.push_back(fmt::format("{}.{}={}", family, choice, value.get<int64_t>()));
+      if (!isCount(value.dump()))
+        fail(fmt::format("'{}.{}' is no number from 0 to 2147483647", family, choice));
+      out.push_back(fmt::format("{}.{}={}", family, choice, value.dump()));
     }
   }
 }
@@ -40,10 +48,11 @@ std::vector<std::string> readSchedule(const std::vector<std::string> &arguments)
     size_t equals = argument.find('='), dot = argument.find('.');
     if (equals == std::string::npos)
       readFile(argument, choices);
-    else if (dot == std::string::npos || dot > equals || equals + 1 == argument.size() ||
-             argument.find_first_not_of("-0123456789", equals + 1) != std::string::npos)
-      throw Error(fmt::format("'{}' is no schedule choice", argument), "--schedule", "",
-                  "write family.choice=number", ExitCode::Usage);
+    else if (dot == std::string::npos || dot > equals ||
+             !isCount(std::string_view(argument).substr(equals + 1)))
+      throw Error(fmt::format("'{}' is no schedule choice", argument), "--schedule",
+                  "the number is from 0 to 2147483647", "write family.choice=number",
+                  ExitCode::Usage);
     else
       choices.push_back(argument);
   }

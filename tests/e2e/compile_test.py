@@ -196,7 +196,8 @@ class Circumstances(Folder):
     def test_wrong_usage(self):
         for args in (["--target", "z80"], ["--chip", "z80"], ["--kv", "fp3"], ["--disable-pass", "none"],
                      ["--disable-pass", "plan-assign-arena"], ["--dump-after", "none"],
-                     ["--numerics", "activations=fp1"], ["--schedule", "nonsense=x"], ["--kv", "fp8", "--kv-grid", "e4m3"]):
+                     ["--numerics", "activations=fp1"], ["--schedule", "nonsense=x"],
+                     ["--schedule", "project.rows=-3"], ["--schedule", "project.nonsense=1"], ["--threads", "-1"], ["--kv", "fp8", "--kv-grid", "e4m3"]):
             self.m3c("compile", NANO, "-o", "p.m3plan", *args, code=2)
         self.m3c("compile", NANO, code=2)
         self.assertEqual(self.names(), [])

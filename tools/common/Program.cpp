@@ -1,6 +1,7 @@
 #include "tools/common/Program.h"
 
 #include "runtime/base/Error.h"
+#include "tools/common/Numbers.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -47,6 +48,7 @@ int runProgram(const char *name, const char *description, std::span<const Comman
   for (const Command &command : commands) {
     CLI::App *sub = app.add_subcommand(command.name, command.summary);
     std::function<int()> run = command.setUp(*sub);
+    checkNumbers(*sub);
     sub->final_callback([&chosen, run] { chosen = run; });
   }
   try {

@@ -1,5 +1,6 @@
 // `m3-bench compare`: two reports side by side.
 #include "runtime/base/Error.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3-bench/Options.h"
 
 #include <algorithm>
@@ -81,7 +82,7 @@ std::function<int()> setUpCompare(CLI::App &app) {
   app.add_option("after", arguments->after, "Another, of the same command")->required();
   app.add_option("--tolerance", arguments->tolerance,
                  "Exit code 1 when a result is slower by more than this share, beyond doubt")
-      ->check(CLI::NonNegativeNumber)
+      ->check(zeroOrMore())
       ->capture_default_str();
   addOutputOptions(app, arguments->output);
   return [arguments] { return runCompare(*arguments); };

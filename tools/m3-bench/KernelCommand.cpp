@@ -5,6 +5,7 @@
 // in the cache.
 #include "runtime/base/Error.h"
 #include "runtime/plan/List.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3-bench/Options.h"
 #include "tools/m3-bench/Workload.h"
 
@@ -198,10 +199,10 @@ std::function<int()> setUpKernel(CLI::App &app) {
   addPlanOptions(app, arguments->plan);
   app.add_option("--context", arguments->context,
                  "Tokens in the cache before the step; beyond 4096 made-up ones")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--rows", arguments->rows, "Tokens of the step: 1 = decode")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--repeats", arguments->repeats, "Steps to time; 0 = 32 of one row, 5 of more");
   return [arguments] { return runKernel(*arguments); };

@@ -3,6 +3,7 @@
 #include "runtime/drivers/Drivers.h"
 #include "runtime/drivers/host/Cpu.h"
 #include "runtime/drivers/host/HostLimits.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3-bench/Options.h"
 
 #include <fmt/format.h>
@@ -113,7 +114,7 @@ std::function<int()> setUpLimits(CLI::App &app) {
   app.add_option("--threads", arguments->threads, "Most threads; 0 = one for each core");
   app.add_option("--device", arguments->device, "host, cuda or cuda:N")->capture_default_str();
   app.add_option("--repeats", arguments->repeats, "Samples of each limit")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   addOutputOptions(app, arguments->output);
   return [arguments] { return runLimits(*arguments); };

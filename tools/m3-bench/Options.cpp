@@ -1,6 +1,7 @@
 #include "tools/m3-bench/Options.h"
 
 #include "runtime/base/Error.h"
+#include "tools/common/Numbers.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -22,7 +23,7 @@ void addPlanOptions(CLI::App &app, PlanOptions &options) {
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--chunk", options.chunk, "Most tokens in a step")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the token ids, which are random")
       ->capture_default_str();

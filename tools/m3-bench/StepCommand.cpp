@@ -1,4 +1,5 @@
 // `m3-bench step`: tokens a second of decode and prefill, as a user sees them.
+#include "tools/common/Numbers.h"
 #include "tools/m3-bench/Options.h"
 #include "tools/m3-bench/Workload.h"
 
@@ -177,17 +178,17 @@ std::function<int()> setUpStep(CLI::App &app) {
   app.add_option("--context", arguments->contexts,
                  "Tokens in the cache before decode, a list; beyond 4096 made-up ones")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--prompt", arguments->prompts, "Tokens of a prompt to take in, a list")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--tokens", arguments->tokens, "Tokens to decode in a round")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--rounds", arguments->rounds, "Times that everything is run, limits between")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   return [arguments] { return runStep(*arguments); };
 }

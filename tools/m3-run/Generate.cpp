@@ -7,6 +7,7 @@
 #include "runtime/text/StreamDecoder.h"
 #include "runtime/text/TextConfig.h"
 #include "runtime/text/Tokenizer.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3-run/Options.h"
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -130,17 +132,24 @@ std::vector<int32_t> promptIds(const Arguments &arguments, const TextSide &side)
   return ids;
 }
 
-/// Greedy unless an option asks for sampling; the checkpoint's suggestion is only told.
+/// Greedy unless an option asks for sampling; then generation_config.json has the say in what no
+/// option gives.
 sample::SamplingParameters sampling(const Arguments &arguments, const text::TextConfig &config) {
   bool asked = arguments.temperature || arguments.topK || arguments.topP;
+  bool suggests = config.temperature.value_or(0) > 0;
   sample::SamplingParameters parameters;
-  parameters.temperature =
-      arguments.temperature.value_or(asked ? config.temperature.value_or(1) : 0);
-  parameters.topK = arguments.topK.value_or(0);
-  parameters.topP = arguments.topP.value_or(1);
+  parameters.temperature = 0;
   parameters.seed = arguments.seed;
-  sample::checkParameters(parameters);
-  if (!asked && config.temperature.value_or(0) > 0)
+  if (asked) {
+    parameters.temperature = arguments.temperature.value_or(suggests ? *config.temperature : 1);
+    parameters.topK = arguments.topK.value_or(config.topK.value_or(0));
+    parameters.topP = arguments.topP.value_or(config.topP.value_or(1));
+    sample::checkParameters(parameters);
+  }
+  if (parameters.temperature > 0)
+    log::info("sampling with --temperature {} --top-k {} --top-p {} --seed {}",
+              parameters.temperature, parameters.topK, parameters.topP, parameters.seed);
+  else if (!asked && suggests)
     log::info("greedy; the checkpoint suggests --temperature {} --top-k {} --top-p {}",
               *config.temperature, config.topK.value_or(0), config.topP.value_or(1));
   return parameters;
@@ -337,13 +346,14 @@ std::function<int()> setUpGenerate(CLI::App &app) {
   addRunOptions(app, arguments->run);
   addPromptOptions(app, *arguments);
   app.add_option("--max-tokens", arguments->maxTokens, "Most tokens to generate")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--temperature", arguments->temperature,
-                 "0 = always the most probable token, the default without --top-k and --top-p");
+                 "0 = always the most probable token, the default without --top-k and --top-p")
+      ->check(zeroOrMore());
   app.add_option("--top-k", arguments->topK, "Sample from the k most probable tokens; 0 = off");
-  app.add_option("--top-p", arguments->topP,
-                 "Sample from the smallest set with this mass; 1 = off");
+  app.add_option("--top-p", arguments->topP, "Sample from the smallest set with this mass; 1 = off")
+      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0));
   app.add_option("--seed", arguments->seed, "Of the random numbers")->capture_default_str();
   app.add_option("--stop", arguments->stops, "Text that ends the generation; may be repeated")
       ->expected(1)

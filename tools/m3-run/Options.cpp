@@ -3,6 +3,7 @@
 #include "tools/common/ReadWeights.h"
 
 #include "runtime/base/Log.h"
+#include "tools/common/Numbers.h"
 
 namespace m3c {
 
@@ -17,9 +18,10 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
                "Wait for each launch, so that a failure names it; slow");
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--kv-pages", options.pages,
-                 "Pages of the KV cache, 128 tokens each; 0 = what the run needs");
+                 "Pages of the KV cache, 128 tokens each; 0 = what the run needs")
+      ->check(CLI::Range(uint64_t(0), uint64_t(INT32_MAX))); // page ids
   app.add_option("--chunk", options.chunk, "Most tokens of one sequence in a step")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--progress", options.progress, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}))

@@ -1,6 +1,7 @@
 // `m3-run score`: log-probabilities, choices and greedy continuations of given token ids.
 #include "runtime/base/Error.h"
 #include "runtime/score/Scorer.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3-run/Options.h"
 
 #include <chrono>
@@ -57,7 +58,7 @@ std::function<int()> setUpScore(CLI::App &app) {
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   app.add_option("--max-tokens", arguments->score.maxTokens, "Tokens generated for each prompt")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--trace", arguments->trace, "Record choices: blocks,experts")
       ->delimiter(',')

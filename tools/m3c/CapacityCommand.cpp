@@ -116,7 +116,8 @@ std::function<int()> setUpCapacity(CLI::App &app) {
   app.add_option("--kv", options->caches,
                  "cache storage: f32, bf16, fp8, nvfp4, or all; the model's default when absent")
       ->delimiter(',');
-  app.add_option("--memory", options->memory, "bytes of one chip instead of the table's");
+  app.add_option("--memory", options->memory, "bytes of one chip instead of the table's")
+      ->check(CLI::Range(1.0, 1e18));
   app.add_option("--usable", options->usable, "share of the memory that may be used")
       ->check(CLI::Range(0.01, 1.0));
   app.add_flag("--json", options->json, "print JSON");

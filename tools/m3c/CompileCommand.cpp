@@ -137,7 +137,8 @@ std::function<int()> setUpCompile(CLI::App &app) {
   addPassOptions(app, *arguments);
   app.add_flag("--strict", options.strict, "refuse unknown keys and tensors");
   app.add_flag("--dry-run", options.dryRun, "say what would be built: memory, kernels, time");
-  app.add_option("--threads", options.threads, "threads that compile; 0 = one per core");
+  app.add_option("--threads", options.threads, "threads that compile; 0 = one per core")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--cache-dir", arguments->cacheFolder,
                  "folder of finished kernels and plans; $XDG_CACHE_HOME/m3c or ~/.cache/m3c");
   app.add_flag("--no-cache", arguments->noCache, "neither read nor write the cache");

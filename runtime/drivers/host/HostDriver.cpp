@@ -31,7 +31,7 @@ public:
                   "the host is one device, number 0");
     if (options.threads > 1024)
       throw Error(fmt::format("{} threads are too many", options.threads), "host driver",
-                  "at most 1024");
+                  "at most 1024", "give fewer with --threads", ExitCode::Usage);
     std::vector<int> cores = usableCores();
     bool ownCores = options.threads <= cores.size();
     if (options.threads)

@@ -207,6 +207,17 @@ TEST_F(RunTool, WrongUsageEndsWithTwo) {
        {"", "generate", "nonsense", "generate x.m3plan --weights y", "score x.m3plan --weights y",
         "generate x.m3plan --weights y --prompt a --prompt-ids 1",
         "generate x.m3plan --weights y --prompt a --max-tokens 0",
+        "generate x.m3plan --weights y --prompt a --max-tokens -1",
+        "generate x.m3plan --weights y --prompt a --seed -3",
+        "generate x.m3plan --weights y --prompt a --seed 18446744073709551616",
+        "generate x.m3plan --weights y --prompt a --top-k -1",
+        "generate x.m3plan --weights y --prompt a --top-p nan",
+        "generate x.m3plan --weights y --prompt a --temperature nan",
+        "generate x.m3plan --weights y --prompt a --temperature -1",
+        "generate x.m3plan --weights y --prompt a --kv-pages -1",
+        "generate x.m3plan --weights y --prompt a --threads -1",
+        "generate x.m3plan --weights y --prompt a --chunk 4294967296",
+        "score x.m3plan --weights y --input a --output b --batch -1",
         "score x.m3plan --weights y --input a --output b --trace colours"})
     EXPECT_EQ(run(arguments).code, 2) << arguments;
   EXPECT_EQ(run("generate " + plan() + " --prompt text").code, 2); // no tokenizer

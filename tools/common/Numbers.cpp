@@ -1,0 +1,67 @@
+#include "tools/common/Numbers.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace m3c {
+namespace {
+
+/// Empty when the whole of `text` is a number of type T; otherwise what is wrong.
+template <typename T> std::string numberFault(const std::string &text, const char *kind) {
+  T value{};
+  const char *end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc::result_out_of_range)
+    return fmt::format("{} is too large", text);
+  if (error != std::errc() || rest != end)
+    return fmt::format("'{}' is no {}", text, kind);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value))
+      return fmt::format("{} is not finite", text);
+  } else {
+    // strtoull, which reads the option's value, would take these as octal.
+    size_t first = text.starts_with('-') ? 1 : 0;
+    if (text[first] == '0' && text.size() > first + 1)
+      return fmt::format("{} has leading zeros: write it without", text);
+  }
+  return "";
+}
+
+} // namespace
+
+void checkNumbers(CLI::App &app) {
+  for (CLI::Option *option : app.get_options()) {
+    std::string type = option->get_type_name(); // "UINT:POSITIVE": validators follow the type
+    if (type.starts_with("UINT"))
+      option->check([](const std::string &text) {
+        return numberFault<uint64_t>(text, "whole number of 0 or more");
+      });
+    else if (type.starts_with("INT"))
+      option->check(
+          [](const std::string &text) { return numberFault<int64_t>(text, "whole number"); });
+    else if (type.starts_with("FLOAT"))
+      option->check([](const std::string &text) { return numberFault<double>(text, "number"); });
+  }
+}
+
+CLI::Validator atLeastOne() {
+  auto fault = [](const std::string &text) {
+    std::string wrong = numberFault<uint32_t>(text, "whole number of 1 or more");
+    return wrong.empty() && text == "0" ? "0 is too small: 1 or more is needed" : wrong;
+  };
+  return {fault, "COUNT"};
+}
+
+CLI::Validator zeroOrMore() {
+  auto fault = [](const std::string &text) {
+    std::string wrong = numberFault<double>(text, "number of 0 or more");
+    return wrong.empty() && text.starts_with('-') ? text + " is less than 0" : wrong;
+  };
+  return {fault, "NONNEGATIVE"};
+}
+
+} // namespace m3c

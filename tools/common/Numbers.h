@@ -1,0 +1,18 @@
+// Numbers on the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace m3c {
+
+/// Gives every numeric option of `app` a check that its text is a decimal number within the
+/// option's range. Without it a negative number becomes a large one, one that is too large the
+/// largest, 010 is 8, and NaN passes every range.
+void checkNumbers(CLI::App &app);
+
+/// A count from 1 to 2^32 - 1.
+CLI::Validator atLeastOne();
+/// A number of 0 or more.
+CLI::Validator zeroOrMore();
+
+} // namespace m3c
