@@ -1,5 +1,6 @@
 #include "compiler/import/Import.h"
 
+#include "models/minimax_m3/QuantizationConfig.h"
 #include "runtime/base/Error.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -20,6 +21,11 @@ std::string_view textOf(const MappedFile &file) {
 void readConfig(const ModelFolder &folder, ImportedModel &model) {
   MappedFile file = folder.open("config.json");
   model.config = parseModelConfig(textOf(file), file.name(), model.findings);
+  if (!folder.has("hf_quant_config.json"))
+    return;
+  MappedFile quant = folder.open("hf_quant_config.json");
+  readHfQuantConfig({quant.name(), textOf(quant)}, {file.name(), textOf(file)}, model.config,
+                    model.findings);
 }
 
 void readTokenizer(const ModelFolder &folder, ImportedModel &model) {
@@ -34,6 +40,7 @@ void readTokenizer(const ModelFolder &folder, ImportedModel &model) {
   auto tokenizer = text::Tokenizer::parse(textOf(file), file.name(), uint32_t(model.config.vocab));
   for (const std::string &note : tokenizer.notes())
     model.findings.notes.push_back(note);
+  model.generation = text::loadTextConfig(folder, tokenizer);
 }
 
 /// The drafter has its own folder with its own index. Its headers are checked and counted.
@@ -70,7 +77,7 @@ void reportUnknown(const ImportOptions &options, const std::string &folder, Find
     findings.warnings.push_back(fmt::format("{}: {} unknown {}, not used: {}", folder, names.size(),
                                             what, namesText(names)));
   };
-  report("keys in config.json", findings.unknownKeys);
+  report("configuration keys", findings.unknownKeys);
   report("tensors", findings.unknownTensors);
 }
 

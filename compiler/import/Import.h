@@ -1,12 +1,14 @@
-// Reads a model folder into what the compiler works on. Only config.json, the index, the headers of
+// Reads a model folder into what the compiler works on. Only the small JSON files, the headers of
 // the shards and the tokenizer are read; no tensor is.
 #pragma once
 
 #include "models/minimax_m3/WeightMap.h"
 #include "runtime/checkpoint/CheckpointDigests.h"
+#include "runtime/text/TextConfig.h"
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@ struct ImportedModel {
   std::vector<Weight> weights;
   Findings findings;
   CheckpointDigests digests;
+  /// What the files beside the weights say about generation; nothing without a tokenizer.
+  std::optional<text::TextConfig> generation;
   /// The open headers; `hasTensors()` is false for a folder with config.json alone, whose weights
   /// are synthetic.
   std::shared_ptr<const Checkpoint> checkpoint;

@@ -1,5 +1,6 @@
 #include "models/minimax_m3/QuantizationConfig.h"
 
+#include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,82 @@ void readCompressedTensors(ConfigReader &quant, ModelConfig &config) {
                "global_compression_ratio", "version", "sparsity_config", "transform_config"});
 }
 
+const json &member(const json &object, const std::string &key) {
+  static const json null;
+  auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
+/// A key that only one of two objects has contradicts nothing.
+bool contradict(const json &a, const json &b, const char *key) {
+  const json &left = member(a, key), &right = member(b, key);
+  return !left.is_null() && !right.is_null() && left != right;
+}
+
+/// What ModelOpt writes twice must be equal: key by key, and module by module.
+class Comparison {
+public:
+  Comparison(const JsonText &quant, const JsonText &config) : quant(quant), config(config) {}
+
+  void compare(const json &here, const json &there) const {
+    if (member(there, "quant_method") != "modelopt")
+      differ("quant_method", "modelopt", member(there, "quant_method"));
+    for (const char *key : {"quant_algo", "kv_cache_quant_algo", "group_size"})
+      if (contradict(here, there, key))
+        differ(key, member(here, key), member(there, key));
+    const json &modules = member(here, layers), &others = member(there, layers);
+    for (const json *side : {&modules, &others})
+      if (side->is_object())
+        for (const auto &[name, module] : side->items())
+          compareModule(name, member(modules, name), member(others, name));
+  }
+
+private:
+  void compareModule(const std::string &name, const json &here, const json &there) const {
+    if (member(here, "quant_algo") != member(there, "quant_algo") ||
+        contradict(here, there, "group_size"))
+      differ(fmt::format("{}.{}", layers, printable(name)), here, there);
+  }
+
+  [[noreturn]] void differ(const std::string &key, const json &here, const json &there) const {
+    throw Error("two files of the checkpoint contradict each other",
+                fmt::format("{}, quantization.{}", quant.file, key),
+                fmt::format("found {} here and {} in {}, quantization_config", jsonText(here),
+                            jsonText(there), config.file),
+                "take both files from the release that the tensors are from");
+  }
+
+  static constexpr const char *layers = "quantized_layers";
+  const JsonText &quant, &config;
+};
+
 } // namespace
+
+void readHfQuantConfig(const JsonText &quant, const JsonText &config, ModelConfig &model,
+                       Findings &findings) {
+  constexpr JsonLimits limits = {.bytes = 16 << 20, .depth = 16};
+  json document = parseJson(quant.text, quant.file, limits);
+  const json empty = json::object();
+  ConfigReader top(document.is_object() ? document : empty, quant.file, "", findings);
+  const json *object = top.find("quantization");
+  if (!object || !object->is_object())
+    top.fail("quantization", fmt::format("found {}, an object is expected",
+                                         object ? jsonText(*object) : "nothing"));
+  top.requireString("quant_method", {"modelopt"});
+  top.inert({"producer"});
+  top.reportUnknown();
+  ConfigReader reader(*object, quant.file, "quantization.", findings);
+  ModelConfig promised;
+  readModelopt(reader, promised, findings);
+  reader.reportUnknown();
+
+  json whole = parseJson(config.text, config.file, limits);
+  const json &there = member(whole, "quantization_config");
+  if (there.is_object())
+    return Comparison(quant, config).compare(*object, there);
+  model.projectionEncoding = promised.projectionEncoding;
+  model.expertEncoding = promised.expertEncoding;
+}
 
 void readQuantizationConfig(ConfigReader &top, ModelConfig &config, Findings &findings) {
   const json *object = top.find("quantization_config");

@@ -18,7 +18,11 @@ std::string CheckpointDigests::all() const {
 CheckpointDigests CheckpointDigests::of(const Checkpoint &checkpoint) {
   const ModelFolder &folder = checkpoint.folder();
   CheckpointDigests digests;
-  digests.config = hash128(folder.open("config.json").bytes()).hex();
+  Hasher128 config;
+  config.add(folder.open("config.json").bytes());
+  if (folder.has("hf_quant_config.json"))
+    config.add(folder.open("hf_quant_config.json").bytes());
+  digests.config = config.finish().hex();
   if (checkpoint.indexDigest())
     digests.index = checkpoint.indexDigest()->hex();
   if (folder.has("tokenizer.json"))

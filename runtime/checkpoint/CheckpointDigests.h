@@ -16,7 +16,7 @@ struct CheckpointDigests {
     std::string header; ///< of length field and JSON header
     uint64_t bytes = 0; ///< size of the file
   };
-  std::string config;
+  std::string config;    ///< of config.json, followed by hf_quant_config.json where there is one
   std::string index;     ///< empty without an index file
   std::string tokenizer; ///< empty without tokenizer.json
   std::vector<Shard> shards;
@@ -25,8 +25,8 @@ struct CheckpointDigests {
   /// tokenizer is not in it, as no plan depends on it.
   std::string all() const;
 
-  /// Reads config.json, the index and tokenizer.json; the headers were read as `checkpoint` was
-  /// opened. Throws Error when there is no config.json.
+  /// Reads config.json, hf_quant_config.json, the index and tokenizer.json; the headers were read
+  /// as `checkpoint` was opened. Throws Error when there is no config.json.
   static CheckpointDigests of(const Checkpoint &checkpoint);
 };
 

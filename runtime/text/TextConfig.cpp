@@ -102,9 +102,10 @@ private:
     for (const auto &[key, value] : object.items()) {
       std::string where = file + ", " + key;
       if (key == "temperature")
-        result.temperature = number(value, where);
+        result.temperature = number(value, where, [](double t) { return t >= 0; }, "0 or more");
       else if (key == "top_p")
-        result.topP = number(value, where);
+        result.topP = number(
+            value, where, [](double p) { return p > 0 && p <= 1; }, "more than 0, at most 1");
       else if (key == "top_k")
         result.topK = count(value, where);
       else if (key != "do_sample" && key != "eos_token_id" && key != "bos_token_id" &&
@@ -115,9 +116,10 @@ private:
       result.temperature = 0;
   }
 
-  double number(const json &value, const std::string &where) const {
-    if (!value.is_number())
-      fail(where, fmt::format("found {}, expected a number", jsonText(value)));
+  double number(const json &value, const std::string &where, bool (*fits)(double),
+                const char *range) const {
+    if (!value.is_number() || !fits(value.get<double>()))
+      fail(where, fmt::format("found {}, expected a number of {}", jsonText(value), range));
     return value.get<double>();
   }
 

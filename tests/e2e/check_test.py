@@ -30,6 +30,8 @@ class Check(unittest.TestCase):
         self.assertFalse(result["synthetic"])
         self.assertEqual(result["encodings"]["nvfp4"]["weights"], 36)
         self.assertEqual(len(result["shards"]), 4)
+        self.assertEqual(result["generation"]["eos_ids"], [503])
+        self.assertEqual((result["generation"]["temperature"], result["generation"]["top_k"]), (1, 40))
         stages = [json.loads(line) for line in done.stderr.splitlines()]
         self.assertEqual([line["stage"] for line in stages if line["finished"]],
                          ["reading headers", "reading values"])
@@ -60,7 +62,9 @@ class Check(unittest.TestCase):
 
     def test_wrong_usage_is_2(self):
         for args in ((), ("check",), ("check", "a", "b"), ("frobnicate",), ("check", "a", "--nope"),
-                     ("check", "a", "--progress=loud")):
+                     ("check", "a", "--progress=loud"), ("capacity", "--usable", "nan"),
+                     ("capacity", "--memory", "-5"), ("capacity", "--count", "-4"),
+                     ("capacity", "--context", "-3"), ("capacity", "--parallel", "dep-4")):
             done = m3c(*args)
             self.assertEqual((done.returncode, done.stdout), (2, ""), args)
             self.assertNotEqual(done.stderr, "")

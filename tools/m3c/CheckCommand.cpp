@@ -41,6 +41,15 @@ int64_t countTrue(const std::vector<bool> &flags) {
   return std::count(flags.begin(), flags.end(), true);
 }
 
+void printGeneration(const text::TextConfig &generation) {
+  if (generation.temperature || generation.topK || generation.topP)
+    fmt::print("  sampling       temperature {}, top-k {}, top-p {}\n",
+               generation.temperature.value_or(1), generation.topK.value_or(0),
+               generation.topP.value_or(1));
+  for (const std::string &note : generation.notes)
+    fmt::print("  note           {}\n", note);
+}
+
 void printText(const ImportedModel &model) {
   const ModelConfig &config = model.config;
   fmt::print("{}: {}, sound\n", model.folder, config.modelType);
@@ -65,6 +74,21 @@ void printText(const ImportedModel &model) {
              model.checkpoint->hasTensors() ? "" : ": config.json alone, weights are synthetic");
   for (const std::string &note : model.findings.notes)
     fmt::print("  note           {}\n", note);
+  if (model.generation)
+    printGeneration(*model.generation);
+}
+
+template <typename T> nlohmann::ordered_json orNull(const std::optional<T> &value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json generationJson(const text::TextConfig &generation) {
+  return {{"bos_id", orNull(generation.bosId)},
+          {"eos_ids", generation.eosIds},
+          {"temperature", orNull(generation.temperature)},
+          {"top_k", orNull(generation.topK)},
+          {"top_p", orNull(generation.topP)},
+          {"notes", generation.notes}};
 }
 
 void printJson(const ImportedModel &model) {
@@ -85,6 +109,7 @@ void printJson(const ImportedModel &model) {
   out["unknown_tensors"] = model.findings.unknownTensors;
   out["warnings"] = model.findings.warnings;
   out["notes"] = model.findings.notes;
+  out["generation"] = model.generation ? generationJson(*model.generation) : ordered_json();
   out["digests"] = {{"config", model.digests.config},
                     {"index", model.digests.index},
                     {"tokenizer", model.digests.tokenizer},

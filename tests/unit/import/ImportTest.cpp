@@ -108,3 +108,60 @@ TEST(Import, ReadsNoTensor) {
   ImportedModel model = importModel(folder.path());
   EXPECT_EQ(model.findings.leftOut.at("vision").bytes, bytes);
 }
+
+TEST(Import, HfQuantConfigMustAgreeWithConfig) {
+  TempFolder folder;
+  json config = test::smallConfig();
+  config["quantization_config"] = json::parse(R"({
+    "quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": null,
+    "quantized_layers": {"layers.0.mlp.up_proj": {"quant_algo": "MXFP8"},
+                         "layers.1.experts.0.w1": {"quant_algo": "NVFP4", "group_size": 16}}})");
+  test::writeModel(folder, config, test::specsOf(config));
+  json quant = config["quantization_config"];
+  quant.erase("quant_method");
+  auto import = [&](const json &inner) {
+    json file = {{"producer", {{"name", "modelopt"}}}, {"quantization", inner}};
+    folder.write("hf_quant_config.json", file.dump());
+    return importModel(folder.path(), {.strict = true});
+  };
+  EXPECT_NO_THROW(import(quant));
+  auto changed = [&](const char *pointer, json value) {
+    json inner = quant;
+    inner[json::json_pointer(pointer)] = std::move(value);
+    return inner;
+  };
+  struct Case {
+    const char *pointer;
+    json value;
+    const char *named;
+  };
+  for (const Case &fault : std::vector<Case>{
+           {"/quant_algo", "NVFP4", "quant_algo"},
+           {"/quantized_layers/layers.0.mlp.up_proj/quant_algo", "NVFP4", "layers.0.mlp.up_proj"},
+           {"/quantized_layers/layers.2.mlp.up_proj", {{"quant_algo", "MXFP8"}}, "layers.2"}}) {
+    json inner = changed(fault.pointer, fault.value);
+    expectError([&] { import(inner); }, {"hf_quant_config.json", "config.json", fault.named});
+  }
+  expectError([&] { import(changed("/quant_algo", "FP8")); },
+              {"hf_quant_config.json", "quantization.quant_algo", "FP8"});
+  expectError([&] { import(json::array()); }, {"hf_quant_config.json", "quantization"});
+  folder.write("hf_quant_config.json", "[1");
+  expectError([&] { importModel(folder.path()); }, {"hf_quant_config.json"});
+}
+
+TEST(Import, HfQuantConfigAloneIsThePromise) {
+  TempFolder folder;
+  folder.write("config.json", test::smallConfig().dump());
+  folder.write("hf_quant_config.json",
+               R"({"quantization": {"quant_algo": "NVFP4", "group_size": 16}})");
+  ImportedModel model = importModel(folder.path());
+  EXPECT_EQ(model.config.expertEncoding, WeightEncoding::Nvfp4);
+}
+
+TEST(Import, GenerationDefaultsAreRead) {
+  ImportedModel nano = importModel(M3C_TEST_DATA "/m31-nano");
+  ASSERT_TRUE(nano.generation);
+  EXPECT_EQ(nano.generation->topK, 40u);
+  EXPECT_EQ(nano.generation->eosIds, std::vector<int32_t>{4087});
+  EXPECT_FALSE(importModel(M3C_TEST_DATA "/m31-full").generation);
+}

@@ -241,6 +241,8 @@ TEST(TextConfig, RefusesWrongKinds) {
   refused("config.json", "[]", "object");
   refused("generation_config.json", R"({"top_k": -1})", "top_k");
   refused("generation_config.json", R"({"temperature": "hot"})", "temperature");
+  refused("generation_config.json", R"({"temperature": -0.5})", "temperature");
+  refused("generation_config.json", R"({"top_p": 1.5})", "top_p");
   refused("tokenizer_config.json", R"({"eos_token": "<absent>"})", "<absent>");
   refused("tokenizer_config.json", "{", "byte");
 }
