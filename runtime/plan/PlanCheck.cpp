@@ -129,6 +129,7 @@ private:
       need(fits(bucket->logits_offset(), bucket->logit_rows(), 4ull * tables.model()->vocab(),
                 bucket->arena_bytes()),
            where, "the logits lie within the arena");
+      need(bucket->logits_offset() % 4 == 0, where, "the logits are aligned to 4 bytes");
       for (const Launch *launch : list(bucket->launches()))
         checkLaunch(*launch, *bucket, where);
       for (const Tap *tap : list(bucket->taps()))
@@ -136,6 +137,9 @@ private:
                  tap->after_launch() < list(bucket->launches()).size() &&
                  fits(tap->offset(), rows, tap->row_bytes(), bucket->arena_bytes()),
              where, "a tap names a layer and a launch, and lies within the arena");
+      for (const Tap *tap : list(bucket->taps()))
+        need(tap->offset() % 4 == 0 && tap->row_bytes() % 4 == 0, where,
+             "taps are rows of 4-byte values");
     }
     need(rows > 0, "buckets of " + target.chip()->str(), "there is at least one");
   }

@@ -153,6 +153,8 @@ TEST(PlanTables, IndicesOutOfRangeAreRefused) {
        [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[5]->offset = 4096; }},
       {"logits lie within",
        [](TablesT &t) { t.targets[0]->buckets[0]->logits_offset = UINT64_MAX - 3; }},
+      {"aligned to 4", [](TablesT &t) { t.targets[0]->buckets[0]->logits_offset -= 2; }},
+      {"4-byte values", [](TablesT &t) { t.targets[0]->buckets[0]->taps[0]->row_bytes -= 2; }},
       {"ascending rows",
        [](TablesT &t) { std::swap(t.targets[0]->buckets[0], t.targets[0]->buckets[1]); }},
       {"at least one", [](TablesT &t) { t.targets[0]->buckets.clear(); }},
