@@ -1,0 +1,55 @@
+"""docs/json.md says which keys each program prints with --json.
+
+usage: json_test.py BIN DATA_DIR DOCUMENT"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, DATA, DOCUMENT = sys.argv[1:4]
+MODEL = os.path.join(DATA, "m3-tiny")
+
+
+def documented():
+    with open(DOCUMENT, encoding="utf-8") as file:
+        rows = re.findall(r"^\| `(.*?)` \| (.*?) \|$", file.read(), re.MULTILINE)
+    return {command: keys.split(", ") for command, keys in rows}
+
+
+class Keys(unittest.TestCase):
+    def test_every_command_prints_what_is_documented(self):
+        rows = documented()
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "p.m3plan")
+            # The plan is made by the row of `m3c compile`, which comes first.
+            arguments = {
+                "m3c compile": [MODEL, "-o", plan, "--cache-dir", os.path.join(folder, "cache")],
+                "m3c check": [MODEL],
+                "m3c inspect": [plan],
+                "m3c explain": [plan],
+                "m3c verify": [plan],
+                "m3c extract": [plan, "-o", os.path.join(folder, "extracted")],
+                "m3c diff": [plan, plan],
+                "m3c capacity": [],
+                "m3c doctor": [],
+                "m3c targets": [],
+                "m3-run generate": [plan, "--weights", MODEL, "--prompt-ids", "1", "--max-tokens", "1"],
+            }
+            self.assertEqual(set(rows), set(arguments))
+            for command, rest in arguments.items():
+                program, subcommand = command.split()
+                done = subprocess.run([os.path.join(BIN, program), subcommand, *rest, "--json"],
+                                      capture_output=True, text=True, check=False)
+                # The doctor's verdict is about this machine.
+                self.assertTrue(done.returncode == 0 or command == "m3c doctor", done.stderr)
+                result = json.loads(done.stdout)
+                entry = result[0] if isinstance(result, list) else result
+                self.assertEqual(set(entry), set(rows[command]), command)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
