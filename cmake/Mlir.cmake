@@ -50,3 +50,16 @@ function(m3c_tablegen target)
   endforeach()
   add_public_tablegen_target(${target})
 endfunction()
+
+# m3c_pass_tablegen(TARGET NAME): Passes.h.inc of this folder's Passes.td, in the pipeline group NAME.
+function(m3c_pass_tablegen target name)
+  set(LLVM_TARGET_DEFINITIONS Passes.td)
+  mlir_tablegen(Passes.raw.inc -gen-pass-decls -name=${name} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR} ${MLIR_INCLUDE_DIRS})
+  set(folder ${CMAKE_CURRENT_BINARY_DIR})
+  set(script ${PROJECT_SOURCE_DIR}/cmake/PassStatistics.cmake)
+  add_custom_command(OUTPUT ${folder}/Passes.h.inc
+    COMMAND ${CMAKE_COMMAND} -DIN=${folder}/Passes.raw.inc -DOUT=${folder}/Passes.h.inc -P ${script}
+    DEPENDS ${folder}/Passes.raw.inc ${script})
+  list(APPEND TABLEGEN_OUTPUT ${folder}/Passes.h.inc)
+  add_public_tablegen_target(${target})
+endfunction()

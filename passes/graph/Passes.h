@@ -4,7 +4,7 @@
 #include "dialects/m3/M3.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/Pass.h"
+#include "passes/statistics/Statistics.h"
 
 #include <string>
 #include <vector>

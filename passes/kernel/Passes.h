@@ -4,7 +4,7 @@
 #include "dialects/plan/Plan.h"
 #include "dialects/tile/Tile.h"
 
-#include "mlir/Pass/Pass.h"
+#include "passes/statistics/Statistics.h"
 
 namespace m3c::kernel {
 

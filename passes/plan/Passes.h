@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialects/plan/Plan.h"
-#include "mlir/Pass/Pass.h"
+#include "passes/statistics/Statistics.h"
 
 namespace m3c {
 

@@ -108,12 +108,16 @@ def check_recipes(root):
     for name in names_in(root, "passes/kernel/Families.h", r"lower(\w+)\(mlir::Operation"):
         if f", lower{name}}}" not in rows:
             yield f"passes/kernel/Families.h:1: lower{name} has no row in Families.cpp"
+    counts = "\n".join(text_of(path) for path in files if path.startswith("tests/lit/"))
     for folder in ("graph", "kernel", "plan"):
         sources = [path for path in files if path.startswith(f"passes/{folder}/") and path.endswith(".cpp")]
         uses = "\n".join(text_of(path) for path in sources)
         for name in names_in(root, f"passes/{folder}/Passes.td", r"^def (\w+) : "):
             if f"GEN_PASS_DEF_{name.upper()}\n" not in uses:
                 yield f"passes/{folder}/Passes.td:1: {name} has no source"
+        for name in names_in(root, f"passes/{folder}/Passes.td", r'Statistic<"\w+", "([^"]+)"'):
+            if f".{name} = " not in counts:
+                yield f"passes/{folder}/Passes.td:1: no lit test counts '{name}'"
     targets = text_of("passes/targets/common/Target.cpp")
     for folder in {path.split("/")[2] for path in files if path.startswith("passes/targets/") and path.count("/") > 2}:
         if folder != "common" and f"passes/targets/{folder}/" not in targets:

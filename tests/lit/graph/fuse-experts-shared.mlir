@@ -1,6 +1,11 @@
 // RUN: m3-opt %s --m3-fuse-experts-shared -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-experts-shared | diff %t.once -
+// RUN: m3-opt %s --m3-fuse-experts-shared --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-experts-shared.fused = 6 (
+// COUNTS-NEXT: m3-fuse-experts-shared.operations-removed = 21 (
 
 m3.weight @gate : !m3.weight<8x64x128, nvfp4>
 m3.weight @up : !m3.weight<8x64x128, nvfp4>

@@ -1,6 +1,11 @@
 // RUN: m3-opt %s --m3-fuse-gate-up -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-gate-up | diff %t.once -
+// RUN: m3-opt %s --m3-fuse-gate-up --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-gate-up.fused = 2 (
+// COUNTS-NEXT: m3-fuse-gate-up.operations-removed = 6 (
 
 m3.weight @gate : !m3.weight<256x128, mxfp8>
 m3.weight @up : !m3.weight<256x128, bf16>

@@ -1,6 +1,11 @@
 // RUN: m3-opt %s --m3-fuse-index-topk -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-index-topk | diff %t.once -
+// RUN: m3-opt %s --m3-fuse-index-topk --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-index-topk.fused = 2 (
+// COUNTS-NEXT: m3-fuse-index-topk.operations-removed = 4 (
 
 !cache = !m3.cache<kv = f32, grid = exact, page = 128, layers = 2, kv_heads = 2, head_dim = 128, index_dim = 128>
 

@@ -1,6 +1,11 @@
 // RUN: m3-opt %s --m3-fuse-norm-quantize -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-norm-quantize | diff %t.once -
+// RUN: m3-opt %s --m3-fuse-norm-quantize --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-norm-quantize.fused = 2 (
+// COUNTS-NEXT: m3-fuse-norm-quantize.operations-removed = 4 (
 
 m3.weight @norm : !m3.weight<128, bf16>
 

@@ -1,6 +1,11 @@
 // RUN: m3-opt %s --m3-fuse-norm-route -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-norm-route | diff %t.once -
+// RUN: m3-opt %s --m3-fuse-norm-route --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-norm-route.fused = 2 (
+// COUNTS-NEXT: m3-fuse-norm-route.operations-removed = 4 (
 
 m3.weight @norm : !m3.weight<128, bf16>
 m3.weight @router : !m3.weight<8x128, f32>

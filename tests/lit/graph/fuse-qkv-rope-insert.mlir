@@ -2,6 +2,11 @@
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-qkv-rope-insert | diff %t.once -
 // RUN: m3-opt %s --m3-fuse-index-topk --m3-fuse-qkv-rope-insert | FileCheck %s --check-prefix=AFTER
+// RUN: m3-opt %s --m3-fuse-qkv-rope-insert --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-qkv-rope-insert.fused = 2 (
+// COUNTS-NEXT: m3-fuse-qkv-rope-insert.operations-removed = 24 (
 
 m3.weight @q : !m3.weight<512x128, mxfp8>
 m3.weight @k : !m3.weight<256x128, mxfp8>

@@ -1,6 +1,11 @@
 // RUN: m3-opt %s --m3-fuse-residual-project -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-fuse-residual-project | diff %t.once -
+// RUN: m3-opt %s --m3-fuse-residual-project --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-fuse-residual-project.fused = 3 (
+// COUNTS-NEXT: m3-fuse-residual-project.operations-removed = 6 (
 
 m3.weight @o : !m3.weight<128x256, mxfp8>
 m3.weight @p : !m3.weight<128x128, mxfp8>

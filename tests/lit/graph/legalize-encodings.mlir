@@ -5,6 +5,10 @@
 // RUN: m3-opt %t.once --m3-legalize-encodings | FileCheck %s --check-prefix=ALL
 // RUN: not m3-opt %s --m3-legalize-encodings='supported=nvfp4,bf16' 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not m3-opt %s --m3-legalize-encodings='supported=fp4' 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: m3-opt %s --m3-legalize-encodings='supported=f32,bf16,nvfp4' --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-legalize-encodings.demoted = 2 (
 
 // Basic: what is not supported is read as bf16 and says so; what is stays as it is.
 // CHECK: m3.weight @a : !m3.weight<64x64, mxfp8> {demotion = #m3.demotion<"mxfp8" -> "bf16", "{{.*}}">}

@@ -1,6 +1,10 @@
 // RUN: m3-opt %s --m3-share-rope-table -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --m3-share-rope-table | diff %t.once -
+// RUN: m3-opt %s --m3-share-rope-table --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-share-rope-table.shared = 1 (
 
 // Basic: one table, at the start.
 // CHECK-LABEL: func.func @basic

@@ -3,6 +3,10 @@
 // RUN: m3-opt %t.once --m3-unfuse | diff %t.once -
 // RUN: m3-opt %s --m3-unfuse='kinds=other' | FileCheck %s --check-prefix=KEPT
 // RUN: m3-opt %t.once --m3-fuse-residual-project | FileCheck %s --check-prefix=AGAIN
+// RUN: m3-opt %s --m3-unfuse --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: m3-unfuse.unfused = 3 (
 
 m3.weight @p : !m3.weight<128x128, mxfp8>
 

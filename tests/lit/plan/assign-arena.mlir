@@ -2,6 +2,13 @@
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-assign-arena)))' | diff %t.once -
 // RUN: m3-opt %t.once --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-verify-live-ranges)))' -o /dev/null
+// RUN: m3-opt %s --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-assign-arena)))' --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: plan-assign-arena.bytes-after = 576 (
+// COUNTS-NEXT: plan-assign-arena.bytes-before = 704 (
+// COUNTS-NEXT: plan-assign-arena.per-block-after = 192 (
+// COUNTS-NEXT: plan-assign-arena.per-block-before = 192 (
 
 plan.kernel @make family "test" params 1
 plan.kernel @use family "test" params 2

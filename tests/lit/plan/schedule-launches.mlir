@@ -1,6 +1,12 @@
 // RUN: m3-opt %s --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-schedule-launches)))' -o %t.once
 // RUN: FileCheck %s < %t.once
 // RUN: m3-opt %t.once --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-schedule-launches)))' | diff %t.once -
+// RUN: m3-opt %s --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-schedule-launches)))' --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: plan-schedule-launches.moved = 3 (
+// COUNTS-NEXT: plan-schedule-launches.peak-bytes-after = 4160 (
+// COUNTS-NEXT: plan-schedule-launches.peak-bytes-before = 8256 (
 
 plan.kernel @make family "test" params 1
 plan.kernel @use family "test" params 2

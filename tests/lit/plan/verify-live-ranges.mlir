@@ -1,5 +1,10 @@
 // RUN: m3-opt %s --split-input-file --verify-diagnostics --verify-each=0 \
 // RUN:   --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-verify-live-ranges)))' -o /dev/null
+// RUN: m3-opt %s --split-input-file --verify-diagnostics --verify-each=0 \
+// RUN:   --pass-pipeline='builtin.module(plan.program(plan.bucket(plan-verify-live-ranges)))' --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: plan-verify-live-ranges.reads = 5 (
 
 // Basic: disjoint in time, shared in space.
 plan.kernel @use family "test" params 2

@@ -4,6 +4,11 @@
 // RUN: m3-opt %s -tile-assign-shared -tile-assign-shared | FileCheck %s --check-prefix=SHARED
 // RUN: not m3-opt %s -tile-assign-shared -tile-check-limits=chip=x86-avx2 2>&1 | FileCheck %s --check-prefix=LIMITS
 // RUN: not m3-opt %s -tile-select-atoms=chip=z80 2>&1 | FileCheck %s --check-prefix=NOCHIP
+// RUN: m3-opt %s -tile-select-atoms=chip=x86-avx2 -tile-assign-shared --counts -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=COUNTS
+
+// COUNTS: tile-assign-shared.shared bytes = 328512 (
+// COUNTS-NEXT: tile-select-atoms.atoms = 4 (
 
 // LIMITS-DAG: needs 327680 bytes of shared memory, x86-avx2 gives a work item 262144: 65536 too many
 // LIMITS-DAG: carries 32 vector registers through the loop, x86-avx2 has 16
