@@ -58,7 +58,9 @@ private:
   std::string fresh(Value value, StringRef stem) {
     return names[value] = formatv("{0}{1}", stem, counter++);
   }
-  void line(const Twine &text) { (out += std::string(indent * 2, ' ') + text.str()) += "\n"; }
+  void line(const Twine &text) {
+    (out += std::string(size_t(2) * indent, ' ') + text.str()) += "\n";
+  }
   /// `auto NAME = EXPRESSION;  // op (line)`
   void define(Operation *op, StringRef stem, const Twine &expression) {
     std::string text = expression.str();

@@ -203,8 +203,8 @@ private:
         buildKernels(kernels, *target, chip, cache, threads(),
                      [&](size_t done, const std::string &name) { progress.update(done, name); });
     double wall = std::chrono::duration<double>(Clock::now() - begun).count();
-    for (size_t i = 0; i < built.size(); ++i)
-      ++(built[i].seconds > 0 ? result.kernelsBuilt : result.kernelsFromCache);
+    for (const BuildResult &one : built)
+      ++(one.seconds > 0 ? result.kernelsBuilt : result.kernelsFromCache);
     addTime("compiling kernels", chip.name, wall);
     for (size_t i = 0; i < built.size(); ++i)
       kernelTimes.push_back({kernels[i].name, chip.name, built[i].seconds});

@@ -150,6 +150,8 @@ private:
       if (own)
         own->barriers = small;
       return;
+    default: // says nothing about resources
+      return;
     }
   }
 

@@ -71,8 +71,9 @@ std::string resourceFolder() {
   std::error_code ignored;
   std::filesystem::path library = std::filesystem::canonical(info.dli_fname, ignored);
   std::string version = std::to_string(CLANG_VERSION_MAJOR);
-  for (auto folder : {library.parent_path() / "clang" / version,
-                      std::filesystem::path("/usr/lib/llvm-" + version) / "lib/clang" / version})
+  for (const auto &folder :
+       {library.parent_path() / "clang" / version,
+        std::filesystem::path("/usr/lib/llvm-" + version) / "lib/clang" / version})
     if (std::filesystem::exists(folder / "include/stdint.h", ignored))
       return folder;
   throw Error("clang's own headers are not installed", library.string(),

@@ -6,6 +6,7 @@
 #include "runtime/base/MappedFile.h"
 
 #include <algorithm>
+#include <charconv>
 #include <deque>
 #include <dlfcn.h>
 #include <filesystem>
@@ -124,7 +125,10 @@ private:
 // "sm_90a" -> 90.
 int architectureNumber(const std::string &arch) {
   size_t digits = arch.find_first_of("0123456789");
-  return digits == std::string::npos ? 0 : std::atoi(arch.c_str() + digits);
+  int number = 0;
+  if (digits != std::string::npos)
+    std::from_chars(arch.data() + digits, arch.data() + arch.size(), number);
+  return number;
 }
 
 bool probe(const Nvrtc &library, const std::string &arch) {

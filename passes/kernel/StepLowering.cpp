@@ -1,9 +1,6 @@
 #include "passes/kernel/StepLowering.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 using namespace mlir;
-using llvm::formatv;
 
 namespace m3c::kernel {
 

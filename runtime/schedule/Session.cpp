@@ -30,7 +30,7 @@ StepLimits limitsOf(const Engine &engine, const SessionOptions &options) {
   return {options.maxSequences, blocksBucket(blocks)};
 }
 
-const SessionOptions &checked(const Engine &engine, const SessionOptions &options) {
+SessionOptions checked(const Engine &engine, const SessionOptions &options) {
   if (!engine.hasWeights())
     throw Error("a session needs bound weights", "session");
   if (options.maxSequences == 0 || options.maxSequences > 65536)

@@ -68,7 +68,7 @@ StepGraphs::StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimit
     arrayAddresses[i] = arrays->address() + offset;
     offset += alignedArray(plan::BatchArray(i), target, limits);
   }
-  graphs.resize(target.buckets()->size() * 32 * 2);
+  graphs.resize(size_t(target.buckets()->size()) * 32 * 2);
   if (!arena->host())
     staging.resize(engine.tables().model()->vocab());
 }

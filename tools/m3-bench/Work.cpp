@@ -12,8 +12,9 @@ namespace {
 constexpr std::string_view layerPrefix = "layers.";
 
 uint64_t elementsOf(const plan::WeightBuffer &buffer) {
-  return buffer.recipe() == plan::Recipe::PanelWords ? buffer.panels() * 16 * buffer.row_length()
-                                                     : 0;
+  return buffer.recipe() == plan::Recipe::PanelWords
+             ? uint64_t(buffer.panels()) * 16 * buffer.row_length()
+             : 0;
 }
 
 /// Sums over the rows of a step.
@@ -30,7 +31,8 @@ Positions positionsOf(const plan::Model &model, const StepShape &step) {
   for (uint32_t row = 0; row < step.rows; ++row) {
     double seen = double(step.context + row + 1);
     // All selected blocks are whole but the newest, which is always among them.
-    double newest = seen - block * double((step.context + row) / 128);
+    uint64_t wholeBlocks = (step.context + row) / 128;
+    double newest = seen - block * double(wholeBlocks);
     sums.all += seen;
     sums.selected += std::min(seen, limit - block + newest);
   }

@@ -163,9 +163,7 @@ public:
     if (side.tokenizer)
       decoder.emplace(*side.tokenizer,
                       text::StreamOptions{.stopStrings = arguments.stops, .stopIds = stopIds});
-    else if (!arguments.stops.empty())
-      side.need();
-    else if (!arguments.printIds && !arguments.json)
+    else if (!arguments.stops.empty() || (!arguments.printIds && !arguments.json))
       side.need();
   }
 

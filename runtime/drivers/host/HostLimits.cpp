@@ -137,7 +137,7 @@ double LimitMeter::readBandwidth(const MemoryLevel &level) {
   uint64_t items = shared ? data->size / memoryChunk : cacheReads / level.probeBytes;
   ThreadPool::Job job{read, &reads, items};
   if (!shared) { // brings the data into the cache
-    ThreadPool::Job warm{read, &reads, 4 * pool.workers()};
+    ThreadPool::Job warm{read, &reads, uint64_t(4) * pool.workers()};
     pool.run(&warm, 1);
   }
   double seconds = secondsOf([&] { pool.run(&job, 1); });
@@ -154,7 +154,7 @@ double LimitMeter::arithmeticPeak(const std::string &set) {
     for (uint64_t item = begin; item < end; ++item)
       static_cast<const ArithmeticLoop *>(context)->run(rounds);
   };
-  uint64_t items = 50 * pool.workers();
+  uint64_t items = uint64_t(50) * pool.workers();
   ThreadPool::Job job{work, &loop, items};
   double seconds = secondsOf([&] { pool.run(&job, 1); });
   return double(items * rounds) * loop.operations / seconds;

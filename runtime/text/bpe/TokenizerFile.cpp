@@ -169,7 +169,7 @@ private:
         file.bpe.setByte(uint8_t(bytes[0]), number);
       if (byteLevel && wholeWords)
         file.bpe.addWholeWord(bytes, number);
-      place(number, byteLevel ? std::move(bytes) : entry, path);
+      place(number, byteLevel ? bytes : entry, path);
       file.ids.emplace(entry, number);
     }
   }
