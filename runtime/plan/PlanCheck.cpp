@@ -27,6 +27,12 @@ bool fits(uint64_t offset, uint64_t count, uint64_t each, uint64_t limit) {
 
 std::string nameOf(const flatbuffers::String *text) { return text ? text->str() : "(unnamed)"; }
 
+/// FlatBuffers' verifier looks at the place of a vector's length alone, which is aligned to 4
+/// bytes.
+bool isAligned(const flatbuffers::Vector<int64_t> *vector) {
+  return !vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
+}
+
 class Checker {
 public:
   Checker(const Tables &tables, std::span<const SectionEntry> sections, const std::string &file)
@@ -86,8 +92,9 @@ private:
     std::string where = fmt::format("weight buffer {}", nameOf(buffer.symbol()));
     need(buffer.symbol(), where, "a symbol is required");
     for (const WeightPiece *piece : list(buffer.pieces()))
-      need(piece->tensor() && piece->dtype() && parseDtype(piece->dtype()->string_view()), where,
-           "every piece names a tensor, a safetensors dtype and a shape");
+      need(piece->tensor() && piece->dtype() && parseDtype(piece->dtype()->string_view()) &&
+               isAligned(piece->shape()),
+           where, "every piece names a tensor, a safetensors dtype and a shape");
     std::optional<uint64_t> bytes = weightBufferBytes(buffer);
     need(bytes && *bytes <= buffer.bytes() && buffer.bytes() <= uint64_t(1) << 48, where,
          "the pieces fit the buffer by the rule of its recipe");
