@@ -1,7 +1,7 @@
 // Workers that run a list of jobs one after another, the items of a job shared out among them. The
-// calling thread is worker 0. Items are taken in runs that shrink towards the end of a job. A job is
-// over when its items are done, whoever did them: a worker that has lost its core holds nobody up
-// unless it lost it within its run. Workers that wait spin for a moment and then sleep.
+// calling thread is worker 0. Items are taken in runs that shrink towards the end of a job. A job
+// is over when its items are done, whoever did them: a worker that has lost its core holds nobody
+// up unless it lost it within its run. Workers that wait spin for a moment and then sleep.
 #pragma once
 
 #include <atomic>

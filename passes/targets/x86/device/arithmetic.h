@@ -109,8 +109,9 @@ M3_INLINE Vec<f32, 16> addRows(const Vec<f32, 16> *v) {
   return __builtin_shufflevector(sum, sum, 0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15);
 }
 
-/// One lane per row, the sums of reduceAdd bit for bit: as many rows as a vector has lanes are added
-/// across vectors, which is cheaper than row by row. Fewer rows of sixteen lanes are halved before.
+/// One lane per row, the sums of reduceAdd bit for bit: as many rows as a vector has lanes are
+/// added across vectors, which is cheaper than row by row. Fewer rows of sixteen lanes are halved
+/// before.
 template <int R, int C> M3_INLINE Tile<f32, 1, R> reduceAddLanes(const Tile<f32, R, C> &in) {
   constexpr int W = Tile<f32, R, C>::W;
   Tile<f32, 1, R> out;
