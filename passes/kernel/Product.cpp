@@ -127,18 +127,38 @@ static void bringStartNear(KernelBuilder &kb, const Product &product) {
     each(64 / run.outputs * shape.group(), true); // scales of several groups share 64 bytes
 }
 
+/// A tile of rows as FP32 in shared memory: an element of BF16 costs three operations to broadcast,
+/// a vector of them two to widen.
+static void emitWiden(KernelBuilder &kb, Value x, Value from, Value wide) {
+  ArrayRef<int64_t> shape = cast<tile::ViewType>(wide.getType()).getShape();
+  kb.forLoop(kb.index(0), kb.index(shape[0]), 1, [&](Value r) {
+    kb.forLoop(kb.index(0), kb.index(shape[1]), 16, [&](Value k) {
+      kb.store(kb.loadF32(x, {kb.add(from, r), k}, {1, 16}, 1, 16), wide, {r, k}, {1, 16});
+    });
+  });
+}
+
 /// Codes go through registers once; rows of the register tile share each dequantised vector.
 static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
-  int64_t cols = panels * panelOutputs;
+  int64_t cols = panels * panelOutputs, inputs = product.weight.shape.k;
+  auto widens = product.schedule.find("widen");
+  Value wide;
+  if (widens != product.schedule.end() && widens->second && rows > 1 && inputs % 16 == 0)
+    wide = kb.alloc({rows, inputs}, kb.f32Type());
   bringStartNear(kb, product);
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
     Value from = product.rowOfX ? product.rowOfX(row) : row;
-    Value acc = kb.fill(0.0, rows, cols);
+    Value acc = kb.fill(0.0, rows, cols), source = product.x;
+    if (wide) {
+      emitWiden(kb, product.x, from, wide);
+      source = wide;
+      from = kb.index(0);
+    }
     Values result =
         forEachK(kb, product.weight, product.panel, panels, elementsAhead(product), kb.index(0),
-                 product.weight.shape.k, acc, [&](Value k, Value weights, ValueRange carried) {
-                   Value x = kb.loadF32(product.x, {from, k}, {rows, 1}, rows, 1);
+                 inputs, acc, [&](Value k, Value weights, ValueRange carried) {
+                   Value x = kb.loadF32(source, {from, k}, {rows, 1}, rows, 1);
                    return Values{kb.mma(x, weights, carried[0])};
                  });
     epilogue(result[0], row);
@@ -204,6 +224,10 @@ void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
     emitRing(kb, product, epilogue);
   else
     emitStreaming(kb, product, epilogue);
+}
+
+Schedule productProblem(const PackedWeight &weight, Type x) {
+  return {{"n", weight.outputs}, {"k", weight.k}, {"bits", 8 * tile::elementBytes(x)}};
 }
 
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,

@@ -37,6 +37,7 @@ struct Product {
   /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
   std::function<Value(Value row)> rowOfX = {};
   /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a panel)
+  /// and, for BF16 rows, perhaps widen
   Schedule schedule;
 };
 
@@ -45,6 +46,9 @@ using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 
 /// Emits the loops of one work item.
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
+
+/// What a schedule is chosen by: outputs, inputs, bits of an element of x.
+Schedule productProblem(const PackedWeight &weight, Type x);
 
 /// `panels` and `k_chunk` of a schedule made to divide the weight, `rows` and `row_block` fitted to
 /// the bucket.

@@ -20,12 +20,12 @@ import tempfile
 # have to be equal. `greedy` is the margin below which a continuation may part. `forced`, where given: the golden
 # continuation is fed instead, and this share of its steps has to be the argmax; `sure` is the share of those with a
 # margin over 0.5. `bf16` is for trained models, `bf16_random` for random ones. No margin is safe in BF16: an expert that
-# a near tie exchanges carries a good part of a layer's output. The reference implementation itself, in BF16, has 0.998 of
-# the argmaxes of m31-nano with a margin over 0.3 and 0.96 of those of m3-tiny with one over 0.2; `sure` allows a step more.
+# a near tie exchanges carries a good part of a layer's output. So steps of a large margin are asked to be as safe as those
+# of any margin are for the reference implementation itself in BF16: 0.973 of the argmaxes of m31-nano, 0.93 of m3-tiny.
 PROFILES = {
     "fp32": dict(how="max", logits=2e-3, logprob=2e-3, nll=1e-3, argmax=0.995, experts=0.9995, blocks=0.99, greedy=0.005),
-    "bf16": dict(how="mean", logits=0.3, logprob=0.12, nll=0.04, argmax=0.95, experts=0.95, blocks=0.8, greedy=0.3, forced=0.85, sure=0.99),
-    "bf16_random": dict(how="mean", logits=0.3, logprob=0.25, nll=0.04, argmax=0.88, experts=0.95, blocks=0.8, greedy=0.3, forced=0.85, sure=0.95),
+    "bf16": dict(how="mean", logits=0.3, logprob=0.12, nll=0.04, argmax=0.95, experts=0.95, blocks=0.8, greedy=0.5, forced=0.85, sure=0.973),
+    "bf16_random": dict(how="mean", logits=0.3, logprob=0.25, nll=0.04, argmax=0.88, experts=0.95, blocks=0.8, greedy=0.5, forced=0.85, sure=0.93),
     "kv8": dict(how="mean", logits=0.05, logprob=0.05, nll=0.005, argmax=0.97, experts=0.98, blocks=0.9, greedy=0.1),
     "q8kv4": dict(how="mean", logits=0.5, logprob=0.2, nll=0.04, argmax=0.9, experts=0.93, blocks=0.8, greedy=0.5),
 }

@@ -305,9 +305,9 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
 
 /// The fitted schedule of one product; `singleRow` picks the one for rows that do not lie side by
 /// side.
-Schedule moeSchedule(StepLowering &step, StringRef family, const PackedWeight &weight, int64_t unit,
-                     bool singleRow) {
-  Schedule problem = {{"n", weight.outputs}, {"k", weight.k}};
+Schedule moeSchedule(StepLowering &step, StringRef family, const PackedWeight &weight, Type x,
+                     int64_t unit, bool singleRow) {
+  Schedule problem = productProblem(weight, x);
   if (singleRow)
     problem["rows"] = 1;
   return fitSchedule(step.schedule(family, problem), weight, unit, step.rows);
@@ -363,10 +363,10 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
   step.launch(step.kernel(groupName, [&] { return buildGroup(step, groupName, moe); }),
               {read(counts), read(ids), write(groups)}, {{1, 0}}, launchName("expert_group"));
 
-  Schedule routedUp = moeSchedule(step, "experts_up", moe.up, 2, false);
+  Schedule routedUp = moeSchedule(step, "experts_up", moe.up, moe.element, 2, false);
   bool gathered = routedUp.at("ring");
   if (!gathered)
-    routedUp = moeSchedule(step, "experts_up", moe.up, 2, true);
+    routedUp = moeSchedule(step, "experts_up", moe.up, moe.element, 2, true);
   Value source = x;
   if (gathered) {
     source = step.scratchRows("expert_rows", moe.hidden, moe.element, moe.topK).buffer;
@@ -379,8 +379,8 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
 
   Schedule sharedUp, sharedDown;
   if (moe.sharedUp) {
-    sharedUp = moeSchedule(step, "experts_up", *moe.sharedUp, 2, false);
-    sharedDown = moeSchedule(step, "experts_down", *moe.sharedDown, 1, false);
+    sharedUp = moeSchedule(step, "experts_up", *moe.sharedUp, moe.element, 2, false);
+    sharedDown = moeSchedule(step, "experts_down", *moe.sharedDown, moe.element, 1, false);
   }
   Value z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
   Value zs;
@@ -406,7 +406,7 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
       step.kernel(upName, [&] { return buildUp(step, upName, moe, routedUp, sharedUp, gathered); }),
       arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}}, launchName("experts_up"));
 
-  Schedule routedDown = moeSchedule(step, "experts_down", moe.down, 1, !gathered);
+  Schedule routedDown = moeSchedule(step, "experts_down", moe.down, moe.element, 1, !gathered);
   // One work item adds both: their panels must be the same.
   if (moe.sharedDown) {
     int64_t panels = std::min(routedDown.at("panels"), sharedDown.at("panels"));

@@ -53,8 +53,8 @@ LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, String
       step.pack(name, {step.weightOp(gate), step.weightOp(up)}, /*interleave=*/true);
   if (failed(weight))
     return failure();
-  Schedule schedule = fitSchedule(
-      step.schedule("gate_up", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 2, step.rows);
+  Schedule schedule = fitSchedule(step.schedule("gate_up", productProblem(*weight, x.element)),
+                                  *weight, 2, step.rows);
   std::string kernelName = formatv("gate_up_{0}{1}{2}", spell(*weight),
                                    spellElements({x.element, z.element}), spell(schedule));
   tile::KernelOp kernel = step.kernel(kernelName, [&] {

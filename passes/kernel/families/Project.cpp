@@ -62,8 +62,8 @@ LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr sym
   FailureOr<PackedWeight> weight = step.pack(symbol.getValue(), weightOp, false);
   if (failed(weight))
     return failure();
-  Schedule schedule = fitSchedule(
-      step.schedule("project", {{"n", weight->outputs}, {"k", weight->k}}), *weight, 1, step.rows);
+  Schedule schedule = fitSchedule(step.schedule("project", productProblem(*weight, x.element)),
+                                  *weight, 1, step.rows);
   SmallVector<Type> elements = {x.element, y.element};
   if (residual.rows)
     elements.push_back(residual.rows.element);

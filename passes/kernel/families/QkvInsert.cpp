@@ -281,7 +281,7 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     FailureOr<PackedWeight> weight = step.pack(weightName, weights, false);
     if (failed(weight))
       return failure();
-    Schedule schedule = step.schedule("qkv_insert", {{"n", weight->outputs}, {"k", weight->k}});
+    Schedule schedule = step.schedule("qkv_insert", productProblem(*weight, x.element));
     schedule.emplace("row_block", step.rows);
     PackedWeight oneHead = *weight;
     oneHead.panels = shape.headDim / panelOutputs;

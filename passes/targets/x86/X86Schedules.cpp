@@ -21,7 +21,12 @@ Schedule product(const Schedule &problem, const Chip &chip) {
     // registers.
     int64_t tileRows = std::min<int64_t>(rows, wide ? 8 : 4);
     int64_t panels = wide ? 8 / tileRows : rows == 1 ? 2 : 4 / tileRows;
-    return {{"ring", 0}, {"ahead", 128 / panels}, {"rows", tileRows}, {"panels", panels}};
+    Schedule schedule = {
+        {"ring", 0}, {"ahead", 128 / panels}, {"rows", tileRows}, {"panels", panels}};
+    // BF16 rows are widened where a tile of them fits beside what else is on chip.
+    if (problem.at("bits") == 16)
+      schedule["widen"] = tileRows > 1 && 4 * tileRows * problem.at("k") <= chip.sharedBytes / 2;
+    return schedule;
   }
   return {{"ring", 1},        {"stages", 1},
           {"rows", 6},        {"panels", wide ? 4 : 1},
