@@ -90,6 +90,8 @@ std::vector<float> panel(const std::vector<float> &w, int64_t k) {
 struct Shape {
   int64_t rows, bucket;
 };
+void PrintTo(const Shape &shape, std::ostream *out) { *out << shape.rows << " rows"; }
+
 class Bf16Rows : public testing::TestWithParam<Shape> {
 protected:
   int64_t rows() const { return GetParam().rows; }

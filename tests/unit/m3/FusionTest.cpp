@@ -142,14 +142,22 @@ TEST_F(Fusion, bf16GraphIsFusedAlike) {
   EXPECT_LT(measured(*narrow, "m3.row_bytes"), measured(*wide, "m3.row_bytes") * 3 / 4);
 }
 
-struct EveryFusion : Fusion, testing::WithParamInterface<m3::Activations> {};
+/// By name, as shown in a list of tests.
+struct Choice {
+  m3::Activations activations;
+};
+void PrintTo(const Choice &choice, std::ostream *out) {
+  *out << m3::stringifyActivations(choice.activations).str();
+}
+
+struct EveryFusion : Fusion, testing::WithParamInterface<Choice> {};
 
 TEST_P(EveryFusion, canBeLeftOut) {
   ImportedModel model = load("m3-tiny-nvfp4");
-  auto reference = graph(model, m3::CacheStorage::NVFP4, GetParam());
+  auto reference = graph(model, m3::CacheStorage::NVFP4, GetParam().activations);
   std::vector<double> expected = interpret(*reference, model, 140);
   for (const std::string &name : graph::pipelinePasses()) {
-    auto module = graph(model, m3::CacheStorage::NVFP4, GetParam());
+    auto module = graph(model, m3::CacheStorage::NVFP4, GetParam().activations);
     graph::PipelineOptions options;
     options.disabled = {name};
     run(*module, options);
@@ -166,7 +174,8 @@ TEST_P(EveryFusion, canBeLeftOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Activations, EveryFusion,
-                         testing::Values(m3::Activations::F32, m3::Activations::BF16));
+                         testing::Values(Choice{m3::Activations::F32},
+                                         Choice{m3::Activations::BF16}));
 
 TEST_F(Fusion, unfusingGivesAGraphThatFusesAgain) {
   ImportedModel model = load("m3-tiny-mxfp8");
