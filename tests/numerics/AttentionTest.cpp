@@ -5,10 +5,13 @@
 // each of P pages rescales once (3 u); numerator and denominator are chains of n keys. So
 //   |Δo| ≤ (2·δ + 4 u + 3 P u + 2 n u)·max|v|, δ = 2 (D/8 + 4) u·scale·max|q|·max|k|,
 // where max|q| and max|k| are Euclidean lengths.
+#include "runtime/base/Formats.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
+#include <bit>
 #include <cmath>
+#include <numeric>
 
 using namespace m3c::numerics;
 using namespace m3c::interpreter;
@@ -110,6 +113,41 @@ TEST(Attention, Lengths) {
     Scene scene(spec);
     for (const std::string &chip : runnableChips())
       check(scene, chip, 8);
+  }
+}
+
+/// The kernels on BF16 rows against those on F32 rows of the same values, `rows` at a time.
+void compareBf16(SceneSpec spec, const std::vector<size_t> &kept, int64_t rows) {
+  Scene wide(spec);
+  spec.bf16 = true;
+  Scene narrow(spec);
+  wide.keepRows(kept);
+  narrow.keepRows(kept);
+  for (const std::string &chip : runnableChips()) {
+    Outcome expected = check(wide, chip, rows);
+    KernelProgram &built = program(narrow.spec, chip, rows);
+    built.run(narrow.input());
+    auto codes = built.buffer<uint16_t>("attention");
+    for (size_t i = 0; i < expected.attention.size(); ++i)
+      ASSERT_EQ(std::bit_cast<float>(uint32_t(codes[i]) << 16),
+                m3c::formats::roundToBf16(expected.attention[i]))
+          << chip << ", element " << i;
+    if (spec.sparse) {
+      auto blocks = built.buffer<int32_t>("selected_blocks");
+      EXPECT_TRUE(std::equal(expected.selection.begin(), expected.selection.end(), blocks.begin()));
+    }
+  }
+}
+
+TEST(Attention, Bf16RowsAreTheRoundedF32Ones) {
+  // Queries on the E4M3 grid are BF16 values: the arithmetic is the same, the result rounded.
+  for (bool sparse : {true, false}) {
+    SceneSpec spec = small(raggedRows());
+    spec.sparse = sparse;
+    std::vector<size_t> all(spec.rows.size());
+    std::iota(all.begin(), all.end(), size_t(0));
+    compareBf16(spec, all, 64); // rows share pages
+    compareBf16(spec, {30}, 1);
   }
 }
 

@@ -118,8 +118,9 @@ double Scene::scale() const { return 1 / std::sqrt(double(spec.cache.headDim)); 
 std::string Scene::module(const SceneSpec &spec) {
   CacheSpec cache = cacheOf(spec);
   bool grid = cache.storage == "nvfp4"; // whatever its keys are read as, its queries are E4M3
-  auto rows = [](int64_t width, bool e4m3) {
-    return "tensor<?x" + std::to_string(width) + "xf32" + (e4m3 ? ", #m3.storage<e4m3>" : "") + ">";
+  auto rows = [&](int64_t width, bool e4m3) {
+    return "tensor<?x" + std::to_string(width) + (spec.bf16 ? "xbf16" : "xf32") +
+           (e4m3 ? ", #m3.storage<e4m3>" : "") + ">";
   };
   std::string heads = std::to_string(cache.kvHeads), k = std::to_string(spec.k);
   std::string query = rows(spec.heads * cache.headDim, grid);

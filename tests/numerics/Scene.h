@@ -17,6 +17,7 @@ struct RowAt {
 struct SceneSpec {
   bool sparse = true; ///< else dense attention, and no index keys
   bool attend = true; ///< else the selection alone; keys and values stay unwritten
+  bool bf16 = false;  ///< queries and result are BF16 rows, else F32
   CacheSpec cache;
   int64_t heads = 16; ///< query heads
   int64_t k = 16, init = 0;
