@@ -2,8 +2,9 @@
 //
 // Bound of a result, u = 2^-24: a product of D dims is off by at most (D/8 + 4)·u·Σ|q·k| (a chain
 // of D/lanes steps, a tree over the lanes, the softmax scale); exp adds 4 u of relative error and
-// each of P pages rescales once (3 u); numerator and denominator are chains of n keys. So
-//   |Δo| ≤ (2·δ + 4 u + 3 P u + 2 n u)·max|v|, δ = 2 (D/8 + 4) u·scale·max|q|·max|k|,
+// each rescaling 3 u: one at each page of a part, one for each of the parts of four pages, for P
+// pages at most P + 1; numerator and denominator are chains of n keys. So
+//   |Δo| ≤ (2·δ + 4 u + 3 (P + 1) u + 2 n u)·max|v|, δ = 2 (D/8 + 4) u·scale·max|q|·max|k|,
 // where max|q| and max|k| are Euclidean lengths.
 #include "runtime/base/Formats.h"
 #include "tests/numerics/Scene.h"

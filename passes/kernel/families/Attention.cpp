@@ -1,11 +1,12 @@
 // Family "attention": sparse (pages of a selection) and dense (all pages up to the row's own).
 //
 // Per row, KV head and page, in ascending order of pages: products with the keys, online softmax,
-// weighted sum of the values over ascending keys. The schedule says how many rows share a
-// dequantised page; the arithmetic of a row is the same in all of them.
+// weighted sum of the values over ascending keys; parts of four pages are added in turn
+// (AttentionParts.h). The schedule says how many rows share a dequantised page, and whether parts
+// are work items of their own; the arithmetic of a row is the same in all of them.
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
-#include "passes/kernel/families/CachePages.h"
+#include "passes/kernel/families/AttentionParts.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -18,16 +19,9 @@ namespace {
 constexpr int64_t pageTokens = m3::blockTokens;
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
-struct AttentionShape {
-  int64_t heads; ///< query heads
-  int64_t kvHeads, dims;
-  int64_t selected; ///< blocks of a selection, 0 = dense
-  double scale;
-  int64_t group() const { return heads / kvHeads; }
-};
-
 /// Parameters: batch rows, query [rows, heads, dims], pool (at the layer's K slot of head 0),
-/// (selection [rows, KV heads, k]), out [rows, heads, dims]. Work item: a tile of rows × a KV head.
+/// (selection [rows, KV heads, k]), out [rows, heads, dims], and where parts are split the sums of
+/// parts. Work item: a tile of rows × a KV head (× a part of the pages of one row).
 /// Without a ring the codes of a page pass through registers, for one row; with it stages of keys,
 /// then of values, are dequantised for all rows of the tile that attend to the page.
 class AttentionKernel {
@@ -39,30 +33,47 @@ public:
         valueHeads(dividing(group, schedule.at("value_heads"))),
         valueDims(dividing(shape.dims / 16, schedule.at("value_dims") / 16) * 16),
         chunk(schedule.at("chunk")), stages(schedule.at("ring")), lanes(schedule.at("lanes")),
-        batch(kb), query(kb.parameter(4)), pool(kb.parameter(5)),
+        split(splits(schedule)), batch(kb), query(kb.parameter(4)), pool(kb.parameter(5)),
         selection(shape.selected ? kb.parameter(6) : Value()),
-        out(kb.parameter(shape.selected ? 7 : 6)) {}
+        out(kb.parameter(shape.selected ? 7 : 6)), sums(kb, {}, shape.dims),
+        totals(kb, {}, shape.dims), parts(kb, {}, shape.dims) {}
+
+  static bool splits(const Schedule &schedule) {
+    auto found = schedule.find("split");
+    return found != schedule.end() && found->second;
+  }
 
   void emit() {
     scores = kb.alloc({tileRows * group, pageTokens}, kb.f32Type());
-    sums = kb.alloc({tileRows * group, shape.dims}, kb.f32Type());
+    sums.view = kb.alloc({tileRows * group, SoftmaxSums::width(shape.dims)}, kb.f32Type());
+    totals.view = kb.alloc({tileRows * group, SoftmaxSums::width(shape.dims)}, kb.f32Type());
+    if (split)
+      parts.view = kb.parameter(shape.selected ? 8 : 7);
     ordered = kb.alloc({tileRows * group, shape.dims}, kb.f32Type());
-    maxima = kb.alloc({tileRows * group}, kb.f32Type());
-    weights = kb.alloc({tileRows * group}, kb.f32Type());
     cursors = kb.alloc({tileRows}, kb.i32Type());
     takers = kb.alloc({tileRows}, kb.i32Type());
     if (stages)
       ring = kb.ring(stages, {chunk, shape.dims}, kb.f32Type());
     kvHead = kb.blockId(tile::Axis::Y);
-    Value begin = kb.mul(kb.blockId(tile::Axis::X), tileRows);
+    Value begin = kb.mul(kb.blockId(split ? tile::Axis::Z : tile::Axis::X), tileRows);
     Value end = kb.min(kb.add(begin, tileRows), batch.rows);
     batch.eachRun(begin, end, tileRows, [&](Value from, Value to) {
       first = from;
       last = to;
       lastPosition = batch.lastPosition(first, last);
-      clear();
-      eachBlock([&](Value block) { attend(block); });
-      finish();
+      if (split)
+        return onePart();
+      clear(kb.index(0));
+      eachBlock([&](Value block) {
+        attend(block);
+        eachTaker(block, [&](Value r, Value) {
+          kb.when(kb.equal(openPages(r), kb.index(0)), [&] { closePart(r); });
+        });
+      });
+      kb.forLoop(kb.index(0), rowCount(), 1, [&](Value r) {
+        kb.when(kb.less(kb.index(0), openPages(r)), [&] { closePart(r); });
+        finish(r);
+      });
     });
   }
 
@@ -70,17 +81,18 @@ private:
   //===- State of the rows
   Value slotOf(Value tileRow, Value head) { return kb.add(kb.mul(tileRow, group), head); }
   Value rowCount() { return kb.sub(last, first); }
+  Value outHead(Value head) { return kb.add(kb.mul(kvHead, group), head); }
 
-  void clear() {
+  /// Gets the rows ready, at page `page` of their lists.
+  void clear(Value page) {
     kb.forLoop(kb.index(0), rowCount(), 1, [&](Value r) {
-      kb.storeScalar(kb.index(0), cursors, {r});
+      kb.storeScalar(page, cursors, {r});
       kb.forLoop(kb.index(0), kb.index(group), 1, [&](Value head) {
         Value slot = slotOf(r, head);
-        kb.storeScalar(kb.f32(lowest), maxima, {slot});
-        kb.storeScalar(kb.f32(0.0), weights, {slot});
-        Value queryHead = kb.add(kb.mul(kvHead, group), head);
+        sums.clear(slot);
+        totals.clear(slot);
+        Value queryHead = outHead(head);
         eachChunk([&](Value d) {
-          kb.store(kb.fill(0.0, 1, 16), sums, {slot, d}, {1, 16});
           kb.store(loadInSlotOrder(kb, cache, query, {kb.add(first, r), queryHead, d}, {1, 1, 16}),
                    ordered, {slot, d}, {1, 16});
         });
@@ -88,19 +100,53 @@ private:
     });
   }
 
-  void finish() {
-    kb.forLoop(kb.index(0), rowCount(), 1, [&](Value r) {
-      kb.forLoop(kb.index(0), kb.index(group), 1, [&](Value head) {
-        Value slot = slotOf(r, head);
-        Value inverse = kb.divf(kb.f32(1.0), kb.loadScalar(weights, {slot}));
-        Value outHead = kb.add(kb.mul(kvHead, group), head);
-        eachChunk([&](Value d) {
-          Value sum = loadFromSlotOrder(kb, cache, sums, {slot, d}, {1, 16});
-          Value mean =
-              kb.map(sum, 1, 16, [&](ValueRange args) { return kb.mulf(args[0], inverse); });
-          kb.storeF32(mean, out, {kb.add(first, r), outHead, d}, {1, 1, 16});
-        });
-      });
+  //===- Parts
+  /// Pages of a row since its last part was closed.
+  Value openPages(Value r) { return kb.rem(kb.loadIndex(cursors, {r}), partPages); }
+
+  void closePart(Value r) {
+    kb.forLoop(kb.index(0), kb.index(group), 1, [&](Value head) {
+      Value slot = slotOf(r, head);
+      totals.add(slot, sums, slot);
+      sums.clear(slot);
+    });
+  }
+
+  void finish(Value r) {
+    kb.forLoop(kb.index(0), kb.index(group), 1, [&](Value head) {
+      totals.storeMean(slotOf(r, head), cache, out, kb.add(first, r), outHead(head));
+    });
+  }
+
+  /// One part of one row: alone it is the result, else its sums are kept for the merge.
+  void onePart() {
+    Value part = kb.blockId(tile::Axis::X), zero = kb.index(0), page = kb.mul(part, partPages);
+    Value blocks = kb.add(kb.div(lastPosition, pageTokens), 1);
+    // The pages of the row's list: those that the selection has room for and names.
+    auto has = [&](Value i) {
+      if (!selection)
+        return kb.less(i, blocks);
+      Value at = kb.min(i, kb.index(shape.selected - 1));
+      return kb.both(kb.less(i, kb.index(shape.selected)),
+                     kb.atLeast(kb.loadIndex(selection, {first, kvHead, at}), zero));
+    };
+    kb.when(has(page), [&] {
+      pagesEnd = kb.add(page, partPages);
+      clear(page);
+      eachBlock([&](Value block) { attend(block); });
+      kb.when(
+          has(kb.index(partPages)),
+          [&] {
+            Value room = partsOfRow(kb, batch, shape.selected);
+            kb.forLoop(zero, kb.index(group), 1, [&](Value head) {
+              Value row = kb.add(kb.mul(first, shape.heads), outHead(head));
+              parts.copy(kb.add(kb.mul(row, room), part), sums, head);
+            });
+          },
+          [&] {
+            closePart(zero);
+            finish(zero);
+          });
     });
   }
 
@@ -113,7 +159,12 @@ private:
   void eachBlock(function_ref<void(Value)> body) {
     Value blocks = kb.add(kb.div(lastPosition, pageTokens), 1);
     if (!selection) {
-      kb.forLoop(kb.index(0), blocks, 1, [&](Value block) {
+      Value from = kb.index(0);
+      if (split) {
+        from = kb.sub(pagesEnd, kb.index(partPages));
+        blocks = kb.min(blocks, pagesEnd);
+      }
+      kb.forLoop(from, blocks, 1, [&](Value block) {
         listTakers([&](Value r) {
           return kb.atLeast(kb.div(batch.position(kb.add(first, r)), pageTokens), block);
         });
@@ -121,7 +172,7 @@ private:
       });
       return;
     }
-    Value most = kb.min(blocks, kb.mul(rowCount(), shape.selected));
+    Value most = split ? kb.index(partPages) : kb.min(blocks, kb.mul(rowCount(), shape.selected));
     Value end = kb.index(INT32_MAX);
     kb.forLoop(kb.index(0), most, 1, [&](Value) {
       Value block = kb.forLoop(kb.index(0), rowCount(), 1, end, [&](Value r, ValueRange carried) {
@@ -175,14 +226,18 @@ private:
   }
 
   //===- One page
+  /// Where the K slot of a block begins; the V slot follows it.
+  Value slotOffset(Value block) {
+    return kb.add(kb.mul(batch.page(first, block), cache.pageBytes),
+                  kb.mul(kvHead, 2 * cache.slotBytes));
+  }
+
   void attend(Value block) {
-    Value page = kb.mul(batch.page(first, block), cache.pageBytes);
-    Value offset = kb.add(page, kb.mul(kvHead, 2 * cache.slotBytes));
+    Value offset = slotOffset(block);
     SlotReader keySlot(kb, cache, Slot::Keys, shape.dims, pool, offset);
     SlotReader valueSlot(kb, cache, Slot::Values, shape.dims, pool,
                          kb.add(offset, cache.slotBytes));
-    Value ahead = kb.add(kb.mul(batch.page(first, blockAfter(block)), cache.pageBytes),
-                         kb.mul(kvHead, 2 * cache.slotBytes));
+    Value ahead = slotOffset(blockAfter(block));
     SlotReader nextKeys(kb, cache, Slot::Keys, shape.dims, pool, ahead);
     SlotReader nextValues(kb, cache, Slot::Values, shape.dims, pool,
                           kb.add(ahead, cache.slotBytes));
@@ -263,7 +318,7 @@ private:
             return kb.selectf(kb.less(args[2], left), larger, args[1]);
           })};
         })[0];
-    Value before = kb.loadScalar(maxima, {slot});
+    Value before = sums.largest(slot);
     Value now = kb.maxf(kb.extract(kb.reduce(tile::ReduceKind::Max, best), 0, 0), before);
     Value total =
         kb.forLoop(kb.index(0), seen, 16, kb.fill(0.0, 1, 16), [&](Value key, ValueRange carried) {
@@ -278,12 +333,12 @@ private:
         })[0];
     Value keep = kb.expf(kb.subf(before, now));
     Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, total), 0, 0);
-    kb.storeScalar(now, maxima, {slot});
-    kb.storeScalar(kb.addf(kb.mulf(kb.loadScalar(weights, {slot}), keep), sum), weights, {slot});
+    sums.setLargest(slot, now);
+    sums.setWeight(slot, kb.addf(kb.mulf(sums.weight(slot), keep), sum));
     eachChunk([&](Value d) {
-      Value old = kb.load(sums, {slot, d}, {1, 16}, 1, 16);
-      kb.store(kb.map(old, 1, 16, [&](ValueRange args) { return kb.mulf(args[0], keep); }), sums,
-               {slot, d}, {1, 16});
+      Value old = kb.load(sums.view, {slot, d}, {1, 16}, 1, 16);
+      kb.store(kb.map(old, 1, 16, [&](ValueRange args) { return kb.mulf(args[0], keep); }),
+               sums.view, {slot, d}, {1, 16});
     });
   }
 
@@ -297,7 +352,7 @@ private:
         auto dimOf = [&](int64_t g) { return kb.mul(kb.add(group, g), 16); };
         Values start;
         for (int64_t g = 0; g < groups; ++g)
-          start.push_back(kb.load(sums, {slot, dimOf(g)}, box, valueHeads, 16));
+          start.push_back(kb.load(sums.view, {slot, dimOf(g)}, box, valueHeads, 16));
         Values ends = kb.forLoop(kb.index(0), limit, 1, start, [&](Value key, ValueRange carried) {
           Value p = kb.load(scores, {slot, kb.add(token, key)}, {valueHeads, 1}, valueHeads, 1);
           Values next;
@@ -306,7 +361,7 @@ private:
           return next;
         });
         for (int64_t g = 0; g < groups; ++g)
-          kb.store(ends[g], sums, {slot, dimOf(g)}, box);
+          kb.store(ends[g], sums.view, {slot, dimOf(g)}, box);
       });
     });
   }
@@ -315,10 +370,13 @@ private:
   const CachePages &cache;
   const AttentionShape &shape;
   const int64_t tileRows, group, keys, heads, valueHeads, valueDims, chunk, stages, lanes;
+  const bool split;
   BatchRows batch;
   Value query, pool, selection, out;
-  Value scores, sums, ordered, maxima, weights, cursors, takers, ring;
+  SoftmaxSums sums, totals, parts; ///< of the open part, of closed ones, of split ones
+  Value scores, ordered, cursors, takers, ring;
   Value kvHead, first, last, lastPosition, takerCount;
+  Value pagesEnd; ///< of a split part: past its last page
 };
 
 LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Value selection,
@@ -348,19 +406,44 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
     if (shape.selected)
       types.push_back(view({any, shape.kvHeads, shape.selected}, i32));
     types.push_back(view({any, shape.heads, shape.dims}, out));
+    if (AttentionKernel::splits(schedule))
+      types.push_back(partsType(context, shape));
     KernelBuilder kb(step.module, name, "attention", schedule, types);
     AttentionKernel(kb, cache, shape, schedule).emit();
     return kb.finish();
   });
-  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-  arguments.append({{step.bufferOf(query), planir::Access::Read},
-                    {step.pool(cache.kvOffsets[layer]), planir::Access::Read}});
-  if (selection)
-    arguments.push_back({step.bufferOf(selection), planir::Access::Read});
-  arguments.push_back({step.makeBuffer(result, "attention"), planir::Access::Write});
-  step.launch(kernel, arguments,
-              {{int64_t(llvm::divideCeil(step.rows, schedule.at("rows"))), 0}, {shape.kvHeads, 0}},
-              formatv("layers.{0}.attention", layer).str());
+  auto argumentsWith = [&](ArrayRef<LaunchArgument> inputs) {
+    SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
+    llvm::append_range(arguments, inputs);
+    if (selection)
+      arguments.push_back({step.bufferOf(selection), planir::Access::Read});
+    return arguments;
+  };
+  SmallVector<LaunchArgument> arguments =
+      argumentsWith({{step.bufferOf(query), planir::Access::Read},
+                     {step.pool(cache.kvOffsets[layer]), planir::Access::Read}});
+  Value mean = step.makeBuffer(result, "attention");
+  arguments.push_back({mean, planir::Access::Write});
+  SmallVector<planir::GridDim> grid = {
+      {int64_t(llvm::divideCeil(step.rows, schedule.at("rows"))), 0}, {shape.kvHeads, 0}};
+  std::string label = formatv("layers.{0}.attention", layer).str();
+  if (!AttentionKernel::splits(schedule)) {
+    step.launch(kernel, arguments, grid, label);
+    return success();
+  }
+  // Of a dense row's parts there are as many as fours of blocks, and one more for the rest.
+  int64_t rowBytes = shape.heads * SoftmaxSums::width(shape.dims) * 4;
+  int64_t most = llvm::divideCeil(shape.selected, partPages);
+  Value parts =
+      step.scratch("attention_parts", 0, shape.selected ? 0 : step.rows * rowBytes / partPages,
+                   step.rows * rowBytes * std::max<int64_t>(most, 1));
+  arguments.push_back({parts, planir::Access::Write});
+  // Neighbouring items are neighbouring parts: the last page of one brings the first of the next.
+  grid.push_back(grid[0]);
+  grid[0] = shape.selected ? planir::GridDim{most, 0} : planir::GridDim{0, partPages};
+  step.launch(kernel, arguments, grid, label);
+  emitMerge(step, cache, shape, out, argumentsWith({{parts, planir::Access::Read}}), mean,
+            label + "_merge");
   return success();
 }
 

@@ -47,7 +47,11 @@ public:
       Value position = batch.lastPosition(first, last);
       Value blocks = kb.add(kb.div(position, m3::blockTokens), 1);
       Value lastBlock = kb.min(kb.add(firstBlock, blocksPerItem), blocks);
-      kb.when(kb.less(firstBlock, lastBlock), [&] { orderQueries(first, last); });
+      kb.when(kb.less(firstBlock, lastBlock), [&] {
+        if (!stages) // each page then brings the next one
+          slotOf(first, firstBlock).bringAhead(kb.index(0), m3::blockTokens);
+        orderQueries(first, last);
+      });
       kb.forLoop(firstBlock, lastBlock, 1,
                  [&](Value block) { scoreBlock(first, last, position, block); });
     });
@@ -63,19 +67,23 @@ private:
     });
   }
 
+  /// The index keys of a block of a row's sequence.
+  SlotReader slotOf(Value row, Value block) {
+    Value offset = kb.mul(batch.page(row, block), cache.pageBytes);
+    return SlotReader(kb, cache, Slot::Keys, shape.dims, pool, offset);
+  }
+
   void scoreBlock(Value first, Value last, Value position, Value block) {
-    Value offset = kb.mul(batch.page(first, block), cache.pageBytes);
     eachRowHead(first, last, [&](Value, Value, Value slot) {
       kb.store(kb.fill(lowest, 1, keys), best, {slot, kb.index(0)}, {1, keys});
     });
-    SlotReader slot(kb, cache, Slot::Keys, shape.dims, pool, offset);
+    SlotReader slot = slotOf(first, block);
     if (stages) {
       scoreStages(first, last, position, block, slot);
     } else {
       // Pages lie anywhere: the next one is fetched while this one is computed.
       Value after = kb.min(kb.add(block, 1), kb.div(position, m3::blockTokens));
-      Value ahead = kb.mul(batch.page(first, after), cache.pageBytes);
-      SlotReader next(kb, cache, Slot::Keys, shape.dims, pool, ahead);
+      SlotReader next = slotOf(first, after);
       scoreKeys(
           first, last, block, kb.index(0), m3::blockTokens,
           [&](Value key, Value group) { return directKeys(kb, slot, key, group, keys, lanes); },

@@ -72,6 +72,7 @@ Schedule attention(const Schedule &problem, const Chip &chip) {
     valueHeads /= 2;
   schedule["value_heads"] = valueHeads;
   schedule["value_dims"] = (wide ? 256 : 64) / valueHeads;
+  schedule["split"] = problem.at("rows") == 1; // else there are rows enough for all threads
   return schedule;
 }
 

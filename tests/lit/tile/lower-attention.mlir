@@ -1,7 +1,8 @@
 // Index scores, block choice and attention become three launches: the scores take rows · heads · 4
 // bytes per block, their grid follows the length of the sequences, and the choice is tapped. Layers
 // that differ in their place in the page alone share kernels. With 64 rows a tile of rows shares a
-// dequantised page: roles and a ring stand in the kernels; with one row there is neither.
+// dequantised page: roles and a ring stand in the kernels; with one row there is neither, the 16
+// chosen pages are cut into four parts, and a fourth launch adds them.
 // RUN: m3-opt %s --m3-graph --m3-to-tile="chip=x86-avx2 buckets=1,64" | FileCheck %s
 // RUN: m3-opt %s --m3-graph --m3-to-tile="chip=x86-avx2 buckets=1 schedule=attention.ring=1" \
 // RUN:   | FileCheck %s --check-prefix=RING
@@ -20,6 +21,7 @@
 // CHECK-LABEL: tile.kernel @attention_{{.*}}_rows1
 // CHECK-NOT: tile.role
 // CHECK: tile.return
+// CHECK-LABEL: tile.kernel @attention_merge_paired_4h2x128_k16(
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}_rows
 // CHECK: tile.ring
 // CHECK: tile.role "dequantise"
@@ -36,10 +38,13 @@
 // CHECK: %[[SEL:.*]] = plan.buffer "selected_blocks" size = rows * 128
 // CHECK: plan.launch @[[TOPK:block_topk_.*]](r {{.*}} r %[[SCORES]] {{.*}} w %[[SEL]] {{.*}} grid [1, 2, 1]
 // CHECK: plan.tap blocks layer = 0 row_bytes = 128 %[[SEL]]
-// CHECK: plan.launch @[[ATTEND:attention_.*]](r {{.*}} r %[[SEL]] {{.*}} grid [1, 2, 1] label "layers.0.attention"
+// CHECK: %[[PARTS:.*]] = plan.buffer "attention_parts" size = rows * 0 + blocks * 0 + 9216
+// CHECK: plan.launch @[[ATTEND:attention_.*]](r {{.*}} r %[[SEL]] {{.*}} w %[[PARTS]] {{.*}} grid [4, 2, 1] label "layers.0.attention"
+// CHECK: plan.launch @[[MERGE:attention_merge_.*]](r {{.*}} r %[[PARTS]] {{.*}} r %[[SEL]] {{.*}} grid [1, 1, 1] label "layers.0.attention_merge"
 // CHECK: plan.launch @[[SCORE]]({{.*}} label "layers.1.index_score"
 // CHECK: plan.launch @[[TOPK]](
 // CHECK: plan.launch @[[ATTEND]](
+// CHECK: plan.launch @[[MERGE]](
 // CHECK: plan.bucket rows = 64
 // CHECK: plan.buffer "block_scores" size = rows * 0 + blocks * 512 + 64
 func.func @step(%b: !m3.batch, %c: !cache) -> tensor<?x256xf32> attributes {m3.step} {
