@@ -12,6 +12,7 @@ import unittest
 
 BIN, DATA, DOCUMENT = sys.argv[1:4]
 MODEL = os.path.join(DATA, "m3-tiny")
+KERNEL = os.path.join(os.path.dirname(DATA), "lit", "driver", "build-kernel.mlir")
 
 
 def documented():
@@ -35,6 +36,7 @@ class Keys(unittest.TestCase):
                 "m3c extract": [plan, "-o", os.path.join(folder, "extracted")],
                 "m3c diff": [plan, plan],
                 "m3c capacity": [],
+                "m3c build-kernel": [KERNEL, "--chip", "x86-avx2", "-o", folder],
                 "m3c doctor": [],
                 "m3c targets": [],
                 "m3-run generate": [plan, "--weights", MODEL, "--prompt-ids", "1", "--max-tokens", "1"],
