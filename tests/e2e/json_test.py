@@ -28,7 +28,7 @@ class Keys(unittest.TestCase):
             plan = os.path.join(folder, "p.m3plan")
             # The plan is made by the row of `m3c compile`, which comes first.
             arguments = {
-                "m3c compile": [MODEL, "-o", plan, "--cache-dir", os.path.join(folder, "cache")],
+                "m3c compile": [MODEL, "-o", plan, "--chip", "x86-avx2", "--cache-dir", os.path.join(folder, "cache")],
                 "m3c check": [MODEL],
                 "m3c inspect": [plan],
                 "m3c explain": [plan],

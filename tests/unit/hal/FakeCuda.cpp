@@ -322,6 +322,8 @@ Result cuMemGetAllocationGranularity(size_t *bytes, const AllocationProperties *
 Result cuMemAddressReserve(DevicePtr *address, size_t bytes, size_t, DevicePtr,
                            unsigned long long) {
   ENTER(cuMemAddressReserve);
+  if (bytes > uint64_t(1) << 39) // more than the allocator of a sanitizer has
+    return OutOfMemory;
   *address = reinterpret_cast<DevicePtr>(std::aligned_alloc(4096, bytes));
   state.reserved[*address] = bytes;
   return Success;
