@@ -64,6 +64,7 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
   text.family = kernel.getFamily().str();
   for (mlir::NamedAttribute choice : kernel.getSchedule()) {
     auto number = llvm::dyn_cast<mlir::IntegerAttr>(choice.getValue());
+    text.isTuned |= choice.getName() == tunedMark && number && number.getInt();
     text.schedule +=
         fmt::format("{}{} = {}", text.schedule.empty() ? "" : ", ", choice.getName().str(),
                     number ? std::to_string(number.getInt()) : printed(choice.getValue()));
@@ -106,11 +107,27 @@ CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &c
   return key;
 }
 
+void checkSpills(const KernelText &kernel, const Chip &chip, const CodeFacts &facts) {
+  if (!kernel.isTuned || facts.spillBytes == 0)
+    return;
+  throw Error(fmt::format("kernel {} spills registers on {}", kernel.name, chip.name),
+              fmt::format("{} on {}, schedule {}", kernel.family, chip.name, kernel.schedule),
+              fmt::format("{} bytes of each thread lie in memory for want of registers{}; its "
+                          "schedule is marked as tuned, which allows none",
+                          facts.spillBytes,
+                          facts.registers ? fmt::format(" ({} are used)", facts.registers) : ""),
+              "take smaller tiles in the target's schedule table, or the mark away; a schedule "
+              "given by --schedule may spill");
+}
+
 BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip) {
   auto begun = std::chrono::steady_clock::now();
   BuildResult result;
   result.object = target.build(kernel.name, kernel.source, chip);
-  result.facts = target.inspect(kernel.name + " for " + chip.name, result.object, kernel.patterns);
+  std::string name = kernel.name + " for " + chip.name;
+  result.facts = target.facts(name, result.object);
+  checkSpills(kernel, chip, result.facts);
+  target.inspect(name, result.object, kernel.patterns);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return result;
 }
@@ -125,8 +142,11 @@ buildKernels(const std::vector<KernelText> &kernels, const Target &target, const
   std::exception_ptr failure;
   auto buildOne = [&](const KernelText &kernel) -> BuildResult {
     CacheKey key = kernelKey(kernel, target, chip);
-    if (std::optional<std::vector<std::byte>> known = cache.load(key))
-      return {std::move(*known), 0, {}};
+    if (std::optional<std::vector<std::byte>> known = cache.load(key)) {
+      CodeFacts facts = target.facts(kernel.name, *known);
+      checkSpills(kernel, chip, facts); // the mark is in no key
+      return {std::move(*known), 0, facts};
+    }
     BuildResult built = buildKernel(kernel, target, chip);
     cache.store(key, built.object);
     return built;

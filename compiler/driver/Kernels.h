@@ -20,6 +20,7 @@ struct KernelText {
   std::string tile;   ///< the tile.kernel as IR text
   /// What the machine code must show by the rows of the atoms that the kernel uses.
   std::vector<std::string> patterns;
+  bool isTuned = false; ///< its schedule says that its values stay in registers
 };
 
 /// Prints every tile.kernel of the module, which was lowered for `chip`. Throws Error for one that
@@ -29,15 +30,18 @@ std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target
 struct BuildResult {
   std::vector<std::byte> object;
   double seconds = 0; ///< 0 for one from the cache
-  CodeFacts facts;    ///< empty for one from the cache
+  CodeFacts facts;
 };
 
 /// The key of a kernel's object: text, header digests, chip, toolchain, inspector, this
 /// build of m3c.
 CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip);
 
+/// Throws Error when a tuned kernel keeps values in memory for want of registers.
+void checkSpills(const KernelText &kernel, const Chip &chip, const CodeFacts &facts);
+
 /// Builds one kernel and inspects its machine code. Throws Error when the text does not compile,
-/// and when the code lacks an instruction that an atom promises.
+/// when the code lacks an instruction that an atom promises, and as checkSpills does.
 BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip);
 
 /// Builds all kernels with `threads` threads; results in the order of `kernels`. `progress` is

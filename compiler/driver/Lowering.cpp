@@ -107,7 +107,10 @@ void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) 
     std::string schedule = fmt::format("{}: {}", variants[chip].chip.name,
                                        text.schedule.empty() ? "no choices" : text.schedule);
     build.schedule += (build.schedule.empty() ? "" : "; ") + schedule;
-    build.objects.push_back({variants[chip].chip.name, objects[i].object, text.shape});
+    KernelLaunchShape shape = text.shape;
+    shape.registers = objects[i].facts.registers;
+    shape.spillBytes = uint32_t(objects[i].facts.spillBytes);
+    build.objects.push_back({variants[chip].chip.name, objects[i].object, shape});
   }
 }
 

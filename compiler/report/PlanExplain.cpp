@@ -151,6 +151,8 @@ std::string explainText(const ordered_json &explained) {
   for (const ordered_json &kernel : explained.value("kernels", ordered_json::array())) {
     out += fmt::format("  {} (family {})\n    schedule {}\n", str(kernel["name"]),
                        str(kernel["family"]), str(kernel["schedule"]));
+    for (const ordered_json &object : kernel["objects"])
+      out += fmt::format("    code for {}: {}\n", str(object["chip"]), codeText(object));
     out += usesText(kernel["uses"]);
   }
   return out;

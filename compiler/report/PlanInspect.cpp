@@ -104,6 +104,15 @@ void addBuckets(std::string &out, const ordered_json &buckets) {
 
 } // namespace
 
+std::string codeText(const ordered_json &object) {
+  std::string out = byteText(object["bytes"]);
+  if (object["registers"] != 0)
+    out += fmt::format(", {} registers", str(object["registers"]));
+  if (object["spill_bytes"] != 0)
+    out += fmt::format(", {} bytes spilled", str(object["spill_bytes"]));
+  return out;
+}
+
 std::string inspectText(const ordered_json &plan) {
   std::string out = fmt::format("{}: {}, {} sections, {} of machine code\n", str(plan["plan"]),
                                 byteText(plan["bytes"]), str(plan["sections_count"]),
@@ -134,7 +143,7 @@ std::string inspectText(const ordered_json &plan) {
   for (const ordered_json &kernel : plan["kernels"]) {
     out += fmt::format("  {:<40} {}", str(kernel["name"]), str(kernel["family"]));
     for (const ordered_json &object : kernel["objects"])
-      out += fmt::format("  {} {}", str(object["chip"]), byteText(object["bytes"]));
+      out += fmt::format("  {} {}", str(object["chip"]), codeText(object));
     out += "\n";
   }
   addBuckets(out, plan["buckets"]);

@@ -35,4 +35,7 @@ std::string explainText(const nlohmann::ordered_json &explained);
 /// same. Sections are compared by digest.
 nlohmann::ordered_json diffPlans(const plan::PlanFile &left, const plan::PlanFile &right);
 
+/// What a code object (of `tablesJson`) takes: "12.3 KiB, 90 registers, 64 bytes spilled".
+std::string codeText(const nlohmann::ordered_json &object);
+
 } // namespace m3c

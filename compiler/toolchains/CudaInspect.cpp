@@ -138,6 +138,7 @@ Inspection inspectCudaObject(const std::string &name, std::span<const std::byte>
   for (const CudaResources &kernel : readCudaResources(name, object)) {
     result.exports.push_back(kernel.kernel);
     result.textBytes += kernel.codeBytes;
+    result.spillBytes = std::max(result.spillBytes, kernel.stackBytes);
   }
   std::string text = cudaDisassembly(name, object), function;
   for (StringRef rest = text; !rest.empty();) {
@@ -149,7 +150,6 @@ Inspection inspectCudaObject(const std::string &name, std::span<const std::byte>
     else if (parseInstruction(line, instruction)) {
       instruction.function = function;
       ++result.counts[instruction.mnemonic];
-      result.stackSpills += StringRef(instruction.mnemonic).starts_with("STL");
       result.instructions.push_back(std::move(instruction));
     }
   }

@@ -130,11 +130,30 @@ std::map<uint64_t, std::string> functionsByAddress(const std::string &name,
   return functions;
 }
 
-// A store of a vector register into the stack frame.
-bool isSpill(const Instruction &instruction) {
-  static const Regex pattern("^%[xyz]mm[0-9]+, -?(0x)?[0-9a-f]*\\(%r[sb]p\\)$");
-  return instruction.mnemonic.starts_with("vmov") && pattern.match(instruction.operands);
-}
+// Places of the stack frame that a vector register is stored to and that are read again: arrays
+// that are written once, such as arguments of a call, are none.
+class Spills {
+public:
+  void see(const Instruction &instruction) {
+    static const Regex store("^%([xyz])mm[0-9]+, (-?(0x)?[0-9a-f]*\\(%r[sb]p\\))$");
+    static const Regex use("(^|, )(-?(0x)?[0-9a-f]*\\(%r[sb]p\\))");
+    SmallVector<StringRef> parts;
+    if (instruction.mnemonic.starts_with("vmov") && store.match(instruction.operands, &parts))
+      stored[parts[2].str()] = parts[1] == "x" ? 16 : parts[1] == "y" ? 32 : 64;
+    else if (use.match(instruction.operands, &parts))
+      used.insert(parts[2].str());
+  }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const auto &[place, size] : stored)
+      sum += used.contains(place) ? size : 0;
+    return sum;
+  }
+
+private:
+  std::map<std::string, uint64_t> stored;
+  std::set<std::string> used;
+};
 
 } // namespace
 
@@ -151,10 +170,12 @@ Inspection inspectObject(const std::string &name, std::span<const std::byte> byt
     disassembler.run(expect(name, section.getContents()), section.getAddress(), functions,
                      result.instructions);
   }
+  Spills spills;
   for (const Instruction &instruction : result.instructions) {
     ++result.counts[instruction.mnemonic];
-    result.stackSpills += isSpill(instruction);
+    spills.see(instruction);
   }
+  result.spillBytes = spills.bytes();
   return result;
 }
 

@@ -23,7 +23,7 @@ struct Inspection {
   std::vector<Instruction> instructions;
   std::map<std::string, unsigned> counts; ///< instructions by mnemonic
   uint64_t textBytes = 0;
-  uint64_t stackSpills = 0; ///< moves of vector registers to the stack
+  uint64_t spillBytes = 0; ///< places on the stack that vector registers are moved to and from
 
   /// Disassembly as text, one instruction a line.
   std::string text() const;

@@ -291,7 +291,8 @@ std::string spell(const PackedWeight &weight) {
 std::string spell(const Schedule &schedule) {
   std::string text;
   for (const auto &[name, value] : schedule)
-    text += formatv("_{0}{1}", name, value);
+    if (name != tunedMark)
+      text += formatv("_{0}{1}", name, value);
   return text;
 }
 

@@ -91,9 +91,14 @@ void StepLowering::tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Va
 Schedule StepLowering::schedule(StringRef family, Schedule problem) const {
   problem.emplace("rows", rows);
   Schedule result = target.schedule(family, problem, chip);
+  bool isOverridden = false;
   for (auto &[choice, value] : result)
-    if (auto found = overrides.find((family + "." + choice).str()); found != overrides.end())
+    if (auto found = overrides.find((family + "." + choice).str()); found != overrides.end()) {
       value = found->second;
+      isOverridden = true;
+    }
+  if (isOverridden)
+    result.erase(tunedMark);
   return result;
 }
 

@@ -153,7 +153,7 @@ TEST(CudaInspect, InstructionsStandWithTheirKernel) {
   EXPECT_GE(code.counts["EXIT"], 1u);
   EXPECT_EQ(code.counts["STS"], 1u);
   EXPECT_EQ(code.counts["LDG.E"], 1u);
-  EXPECT_EQ(code.stackSpills, 0u);
+  EXPECT_EQ(code.spillBytes, 0u);
   EXPECT_NE(cudaDisassembly("scale", object).find("/*0000*/"), std::string::npos);
 }
 

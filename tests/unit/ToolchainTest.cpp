@@ -121,7 +121,7 @@ TEST(Inspect, CountsSymbolsAndPatterns) {
   Inspection code = inspectObject("scale", compileHostObject("scale", source, headers, avx2()));
   EXPECT_EQ(code.exports, std::vector<std::string>{"scale"});
   EXPECT_TRUE(code.imports.empty());
-  EXPECT_EQ(code.stackSpills, 0u);
+  EXPECT_EQ(code.spillBytes, 0u);
   EXPECT_EQ(code.counts.at("retq"), 1u);
   EXPECT_NE(code.text().find("scale:"), std::string::npos);
   EXPECT_NO_THROW(checkPatterns("scale", code, {{"^vfmadd[0-9]*ps .*ymm"}, {"zmm", "^vmulps"}}));
@@ -146,7 +146,7 @@ extern "C" __attribute__((visibility("default"))) void k(v16 *c, const v16 *a, i
 })";
   Inspection code = inspectObject("k", compileHostObject("k", text, {}, options));
   EXPECT_NO_THROW(checkPatterns("k", code, {{"zmm31"}, {}}));
-  EXPECT_GT(code.stackSpills, 0u);
+  EXPECT_GT(code.spillBytes, 0u);
 }
 
 TEST(Inspect, RefusesOtherBytes) {

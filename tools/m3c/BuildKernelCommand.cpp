@@ -52,14 +52,14 @@ int runBuildKernel(const BuildKernelOptions &options) {
                    {"bytes", kernel.result.object.size()},
                    {"code_bytes", facts.codeBytes},
                    {"registers", facts.registers},
-                   {"spills", facts.spills},
+                   {"spill_bytes", facts.spillBytes},
                    {"inspector", inspector.name},
                    {"shared_bytes", kernel.text.shape.sharedBytes}});
     if (!options.json)
-      fmt::print("{}: {} bytes of code, {}{} spills, {} bytes of shared memory\n", object,
+      fmt::print("{}: {} bytes of code, {}{} bytes spilled, {} bytes of shared memory\n", object,
                  facts.codeBytes,
                  facts.registers ? fmt::format("{} registers, ", facts.registers) : "",
-                 facts.spills, kernel.text.shape.sharedBytes);
+                 facts.spillBytes, kernel.text.shape.sharedBytes);
     if (options.printSource)
       fmt::print("{}\n", kernel.text.source);
     if (options.printCode)

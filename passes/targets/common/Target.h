@@ -35,11 +35,15 @@ struct Atom {
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
 using Schedule = std::map<std::string, int64_t>;
 
-/// What the machine code of a kernel takes and does.
+/// In a Schedule: its figures were measured, and its kernel must keep its values in registers. Not
+/// a choice: it stands in no kernel's name, and a schedule with an override loses it.
+constexpr const char *tunedMark = "tuned";
+
+/// What the machine code of a kernel takes.
 struct CodeFacts {
-  uint64_t spills = 0;    ///< moves of vector registers to the stack, or a thread's stack bytes
-  uint64_t codeBytes = 0; ///< instructions alone
-  uint32_t registers = 0; ///< of one thread, where the object says so
+  uint64_t spillBytes = 0; ///< of one thread, in memory for want of registers
+  uint64_t codeBytes = 0;  ///< instructions alone
+  uint32_t registers = 0;  ///< of one thread, where the object says so
 };
 
 /// A disassembler with its version; or, where this machine has none, what that means and what to
@@ -56,7 +60,8 @@ public:
   virtual llvm::ArrayRef<Chip> chips() const = 0;
   virtual llvm::ArrayRef<Atom> atoms() const = 0;
 
-  /// The tuned schedule of `family` for a problem (its sizes by name: "rows", "n", "k", "group"…).
+  /// The schedule, with tunedMark where it deserves it, of `family` for a problem (its sizes by
+  /// name: "rows", "n", "k", "group"…).
   virtual Schedule schedule(llvm::StringRef family, const Schedule &problem,
                             const Chip &chip) const = 0;
 
@@ -69,10 +74,12 @@ public:
   /// Text to machine code. Throws Error with the compiler's message.
   virtual std::vector<std::byte> build(const std::string &kernel, const std::string &text,
                                        const Chip &chip) const = 0;
-  /// Reads what was built. Throws Error when an instruction that `patterns` (regular expressions)
-  /// ask for is missing; without an inspector (see below) the instructions are not looked at.
-  virtual CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
-                            const std::vector<std::string> &patterns) const = 0;
+  /// Reads a built object; needs nothing but this program.
+  virtual CodeFacts facts(const std::string &kernel, std::span<const std::byte> object) const = 0;
+  /// Throws Error when an instruction that `patterns` (regular expressions) ask for is missing;
+  /// without an inspector (see below) the instructions are not looked at.
+  virtual void inspect(const std::string &kernel, std::span<const std::byte> object,
+                       const std::vector<std::string> &patterns) const = 0;
   /// The machine code as text, one instruction a line.
   virtual std::string disassemble(const std::string &kernel,
                                   std::span<const std::byte> object) const = 0;

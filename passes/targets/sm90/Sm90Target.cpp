@@ -63,15 +63,18 @@ public:
     return toolchains::compileCudaObject(kernel, text, deviceHeaders(), options(chip));
   }
 
-  CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
-                    const std::vector<std::string> &patterns) const override {
+  void inspect(const std::string &kernel, std::span<const std::byte> object,
+               const std::vector<std::string> &patterns) const override {
     if (!toolchains::findNvdisasm().usable.empty())
       toolchains::checkPatterns(kernel, toolchains::inspectCudaObject(kernel, object),
                                 {patterns, {}});
+  }
+
+  CodeFacts facts(const std::string &kernel, std::span<const std::byte> object) const override {
     CodeFacts facts;
     for (const toolchains::CudaResources &entry : toolchains::readCudaResources(kernel, object)) {
       facts.registers = entry.registers;
-      facts.spills = entry.stackBytes;
+      facts.spillBytes = entry.stackBytes;
       facts.codeBytes = entry.codeBytes;
     }
     return facts;

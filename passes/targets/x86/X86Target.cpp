@@ -65,11 +65,14 @@ public:
     return toolchains::compileHostObject(kernel, text, deviceHeaders(), options(chip));
   }
 
-  CodeFacts inspect(const std::string &kernel, std::span<const std::byte> object,
-                    const std::vector<std::string> &patterns) const override {
+  void inspect(const std::string &kernel, std::span<const std::byte> object,
+               const std::vector<std::string> &patterns) const override {
+    toolchains::checkPatterns(kernel, toolchains::inspectObject(kernel, object), {patterns, {}});
+  }
+
+  CodeFacts facts(const std::string &kernel, std::span<const std::byte> object) const override {
     toolchains::Inspection code = toolchains::inspectObject(kernel, object);
-    toolchains::checkPatterns(kernel, code, {patterns, {}});
-    return {code.stackSpills, code.textBytes, 0};
+    return {code.spillBytes, code.textBytes, 0};
   }
 
   std::string disassemble(const std::string &kernel,

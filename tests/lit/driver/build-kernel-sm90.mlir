@@ -13,7 +13,7 @@
 // NOCODE: why: {{.*}}absent (M3C_NVDISASM): no such program
 // NOCODE: next: pip install
 
-// CHECK: rows.sm_90a.cubin: {{[0-9]+}} bytes of code, {{[0-9]+}} registers, 0 spills
+// CHECK: rows.sm_90a.cubin: {{[0-9]+}} bytes of code, {{[0-9]+}} registers, 0 bytes spilled
 // CHECK: extern "C" __global__ __launch_bounds__(32) void rows(f32 * p0, i64 p1)
 // CHECK: loadScalar(p0
 // CHECK: reduceAdd
