@@ -253,7 +253,7 @@ void Session::replay(hal::Graph &graph) {
   }
   nodeTimes.resize(graph.nodes());
   stream->replayTimed(graph, nodeTimes);
-  stepTimes(step.bucket, nodeTimes, step);
+  stepTimes(step.bucket, std::span(nodeTimes).subspan(graphs.leadingNodes()), step);
 }
 
 void Session::deliver(std::span<const Append> appends, const LogitSink &logits,

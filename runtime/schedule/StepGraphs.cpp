@@ -14,6 +14,12 @@ namespace {
 
 constexpr uint64_t arrayAlignment = 256; // bytes
 
+// In memory the page table, which a step fills only in part, comes last.
+constexpr plan::BatchArray arrayOrder[] = {
+    plan::BatchArray::Counts,        plan::BatchArray::TokenIds,  plan::BatchArray::Positions,
+    plan::BatchArray::SequenceOfRow, plan::BatchArray::LogitRows, plan::BatchArray::PageTable};
+static_assert(std::size(arrayOrder) == size_t(plan::BatchArray::MAX) + 1);
+
 uint32_t dimension(const plan::GridDim &dim, uint32_t blocks) {
   if (dim.blocks_per_item() == 0)
     return dim.count();
@@ -50,8 +56,8 @@ uint64_t StepGraphs::arenaBytes(const plan::Target &target, const StepLimits &li
 
 uint64_t StepGraphs::arrayBytes(const plan::Target &target, const StepLimits &limits) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < arrayCount; ++i)
-    bytes += alignedArray(plan::BatchArray(i), target, limits);
+  for (plan::BatchArray which : arrayOrder)
+    bytes += alignedArray(which, target, limits);
   return bytes;
 }
 
@@ -62,11 +68,16 @@ StepGraphs::StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimit
                                    "the arena of activations");
   arrays = engine.device().allocate(arrayBytes(target, limits), hal::MemoryKind::Host,
                                     "the step arrays");
-  uint64_t offset = 0;
-  for (size_t i = 0; i < arrayCount; ++i) {
-    hostArrays[i] = reinterpret_cast<int32_t *>(arrays->host() + offset);
-    arrayAddresses[i] = arrays->address() + offset;
-    offset += alignedArray(plan::BatchArray(i), target, limits);
+  // Kernels that read the CPU's memory would fetch every element over the bus, many times.
+  if (!arena->host())
+    deviceArrays = engine.device().allocate(arrays->size(), hal::MemoryKind::Device,
+                                            "the step arrays on the device");
+  uint64_t seenFrom = deviceArrays ? deviceArrays->address() : arrays->address(), offset = 0;
+  for (plan::BatchArray which : arrayOrder) {
+    hostArrays[size_t(which)] = reinterpret_cast<int32_t *>(arrays->host() + offset);
+    arrayAddresses[size_t(which)] = seenFrom + offset;
+    pageTableOffset = offset; // the last one
+    offset += alignedArray(which, target, limits);
   }
   graphs.resize(size_t(target.buckets()->size()) * 32 * 2);
   if (!arena->host())
@@ -89,6 +100,8 @@ std::unique_ptr<hal::Graph> StepGraphs::record(const plan::Bucket &bucket, uint3
   if (traced && !trace)
     allocateTrace();
   std::unique_ptr<hal::Graph> graph = engine.device().createGraph();
+  if (deviceArrays)
+    graph->copy(*deviceArrays, 0, *arrays, 0, filledBytes(bucket, blocks), "step arrays");
   auto launches = plan::list(bucket.launches());
   for (uint32_t i = 0; i < launches.size(); ++i) {
     recordLaunch(*graph, *launches[i], blocks);
@@ -97,6 +110,12 @@ std::unique_ptr<hal::Graph> StepGraphs::record(const plan::Bucket &bucket, uint3
   }
   graph->instantiate();
   return graph;
+}
+
+/// A step has no more sequences than rows, and each takes `blocks` entries of the page table.
+uint64_t StepGraphs::filledBytes(const plan::Bucket &bucket, uint32_t blocks) const {
+  uint64_t sequences = std::min(bucket.rows(), limits.maxSequences);
+  return pageTableOffset + sequences * blocks * sizeof(int32_t);
 }
 
 void StepGraphs::recordLaunch(hal::Graph &graph, const plan::Launch &launch, uint32_t blocks) {

@@ -24,8 +24,12 @@ public:
   int32_t *array(plan::BatchArray which) { return hostArrays[size_t(which)]; }
 
   /// The graph of a bucket for sequences of up to `blocks` blocks (a power of two). With `traced`
-  /// its taps are copied out.
+  /// its taps are copied out. Its nodes are `leadingNodes()` and then the bucket's launches, each
+  /// followed by its taps.
   hal::Graph &graph(uint32_t bucket, uint32_t blocks, bool traced);
+
+  /// One where the step arrays are copied to the device before anything reads them, else none.
+  size_t leadingNodes() const { return deviceArrays ? 1 : 0; }
 
   /// Row `row` of the logits that the last replay of this bucket left.
   std::span<const float> logits(uint32_t bucket, uint32_t row, hal::Stream &stream);
@@ -34,6 +38,7 @@ public:
 
 private:
   std::unique_ptr<hal::Graph> record(const plan::Bucket &bucket, uint32_t blocks, bool traced);
+  uint64_t filledBytes(const plan::Bucket &bucket, uint32_t blocks) const;
   void recordLaunch(hal::Graph &graph, const plan::Launch &launch, uint32_t blocks);
   uint64_t parameter(const plan::Arg &arg, uint32_t blocks) const;
   void recordTaps(hal::Graph &graph, const plan::Bucket &bucket, uint32_t launch);
@@ -45,7 +50,8 @@ private:
   const Engine &engine;
   hal::Buffer &pages;
   StepLimits limits;
-  std::unique_ptr<hal::Buffer> arena, arrays, trace;
+  std::unique_ptr<hal::Buffer> arena, arrays, deviceArrays, trace;
+  uint64_t pageTableOffset = 0; ///< in the arrays
   int32_t *hostArrays[arrayCount] = {};
   uint64_t arrayAddresses[arrayCount] = {};
   std::vector<std::unique_ptr<hal::Graph>> graphs; ///< [bucket][log2 blocks][traced]

@@ -6,6 +6,7 @@
 #include "runtime/plan/List.h"
 #include "runtime/weights/CheckpointSource.h"
 #include "runtime/weights/Repack.h"
+#include "runtime/weights/Staging.h"
 #include "runtime/weights/SyntheticSource.h"
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr uint64_t bufferAlignment = 256; // bytes; whole cache lines and vectors
 constexpr uint64_t taskBytes = 2 << 20;   // stored bytes that one task reads
+constexpr uint64_t stageBytes = 64 << 20; // that travel to a device at once, at least
 
 uint64_t alignUp(uint64_t value) {
   return (value + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
@@ -125,18 +127,34 @@ public:
 
   /// `memory` is where destination 0 of the tasks lies.
   void run(std::span<const Task> tasks, std::byte *memory) {
-    next = 0;
-    std::vector<std::thread> helpers;
-    for (unsigned i = 1; i < std::min<size_t>(threads, tasks.size()); ++i)
-      helpers.emplace_back([&] { work(tasks, memory); });
-    work(tasks, memory);
-    for (std::thread &helper : helpers)
-      helper.join();
+    onThreads(tasks.size(), [&] { work(tasks, memory); });
     if (fault)
       std::rethrow_exception(fault);
   }
 
+  /// Zero bytes, by all threads: one alone is slower than the way to a GPU.
+  void clear(std::span<std::byte> memory) {
+    size_t pieces = (memory.size() + taskBytes - 1) / taskBytes;
+    onThreads(pieces, [&] {
+      for (size_t i; (i = next++) < pieces;) {
+        std::span<std::byte> rest = memory.subspan(i * taskBytes);
+        std::memset(rest.data(), 0, std::min<size_t>(rest.size(), taskBytes));
+      }
+    });
+  }
+
 private:
+  /// Runs `part` on as many threads as there is work for; each takes items by `next`.
+  template <typename Part> void onThreads(size_t items, Part part) {
+    next = 0;
+    std::vector<std::thread> helpers;
+    for (unsigned i = 1; i < std::min<size_t>(threads, items); ++i)
+      helpers.emplace_back(part);
+    part();
+    for (std::thread &helper : helpers)
+      helper.join();
+  }
+
   void work(std::span<const Task> tasks, std::byte *memory) {
     std::vector<std::byte> stored;
     for (size_t i; (i = next++) < tasks.size() && i < faultTask;) {
@@ -220,22 +238,49 @@ uint64_t Weights::bytesNeeded(const plan::Tables &tables, const plan::Target &ta
   return Weights(tables, target).total;
 }
 
-/// Memory that the CPU cannot reach gets one buffer after the other, put together in ordinary
-/// memory.
-static void loadStaged(Loader &loader, std::span<const Task> tasks, hal::Device &device,
-                       hal::Buffer &memory) {
-  std::unique_ptr<hal::Stream> stream = device.createStream();
-  std::vector<std::byte> staging;
-  for (size_t begin = 0, end; begin < tasks.size(); begin = end) {
-    const Task &first = tasks[begin];
-    for (end = begin; end < tasks.size() && tasks[end].buffer == first.buffer;)
-      ++end;
-    staging.assign(first.buffer->bytes(), std::byte{0});
-    loader.run(tasks.subspan(begin, end - begin), staging.data() - first.destination);
-    stream->write(memory, first.destination, staging);
+namespace {
+
+/// Consecutive buffers that travel together: tasks [begin, end), bytes [from, to) of the weights.
+struct Batch {
+  size_t begin, end;
+  uint64_t from, to;
+};
+
+/// Whole buffers, at least `stageBytes` together, so that transfers are long and small buffers keep
+/// all threads busy.
+std::vector<Batch> batchesOf(std::span<const Task> tasks) {
+  std::vector<Batch> batches;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const Task &task = tasks[i];
+    bool isNew = i == 0 || task.destination != tasks[i - 1].destination;
+    if (isNew && (batches.empty() || batches.back().to - batches.back().from >= stageBytes))
+      batches.push_back({i, i, task.destination, 0});
+    batches.back().end = i + 1;
+    batches.back().to = task.destination + task.buffer->bytes();
   }
-  stream->synchronize();
+  return batches;
 }
+
+/// Into memory that the CPU cannot reach.
+void loadStaged(Loader &loader, std::span<const Task> tasks, hal::Device &device,
+                hal::Buffer &memory) {
+  std::vector<Batch> batches = batchesOf(tasks);
+  uint64_t most = 0;
+  for (const Batch &batch : batches)
+    most = std::max(most, batch.to - batch.from);
+  if (most == 0)
+    return;
+  Staging staging(device, most);
+  for (const Batch &batch : batches) {
+    std::byte *stage = staging.stage();
+    loader.clear({stage, batch.to - batch.from}); // rows that fill a panel up are zero
+    loader.run(tasks.subspan(batch.begin, batch.end - batch.begin), stage - batch.from);
+    staging.send(memory, batch.from, batch.to - batch.from);
+  }
+  staging.finish();
+}
+
+} // namespace
 
 Weights Weights::bind(const plan::Tables &tables, const plan::Target &target,
                       const WeightSource &source, hal::Device &device, unsigned threads,

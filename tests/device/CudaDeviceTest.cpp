@@ -3,10 +3,12 @@
 // options; `--gtest_output=json:FILE` writes the results.
 #include "runtime/base/Error.h"
 #include "runtime/drivers/cuda/CudaDriver.h"
+#include "runtime/weights/Staging.h"
 #include "tests/unit/hal/HalConformance.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 
 using namespace m3c;
@@ -267,6 +269,37 @@ TEST_F(Gpu, CodeThatDoesNotLoadSaysWhy) {
                            "another chip's");
             }),
             {"cannot load code object another chip's", device->info().software});
+}
+
+// 64 MiB at a time through two stages, as weights go; the figure is for people.
+TEST_F(Gpu, StagedUploadsArriveWhole) {
+  constexpr uint64_t part = 64 << 20, parts = 32;
+  std::unique_ptr<Buffer> to = device->allocate(part * parts, MemoryKind::Device, "weights");
+  auto byteOf = [](uint64_t i, uint64_t place) { return uint8_t(i * 37 + place / 4096 + 1); };
+  {
+    Staging staging(*device, part);
+    double seconds = 0;
+    for (uint64_t i = 0; i < parts; ++i) {
+      auto begun = std::chrono::steady_clock::now();
+      std::byte *stage = staging.stage();
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+      for (uint64_t place = 0; place < part; place += 4096)
+        std::memset(stage + place, byteOf(i, place), 4096);
+      begun = std::chrono::steady_clock::now();
+      staging.send(*to, i * part, part);
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    }
+    auto begun = std::chrono::steady_clock::now();
+    staging.finish();
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    printf("waited %.1f ms for %.2f GB\n", seconds * 1e3, double(part * parts) / 1e9);
+  }
+  std::vector<uint8_t> back(part);
+  for (uint64_t i = 0; i < parts; ++i) {
+    stream->read(*to, i * part, std::as_writable_bytes(std::span(back)));
+    for (uint64_t place = 0; place < part; place += 1021)
+      ASSERT_EQ(back[place], byteOf(i, place)) << i << " " << place;
+  }
 }
 
 // A fault stays until its process ends, so each of these runs in a process of its own: GoogleTest's

@@ -2,6 +2,8 @@
 
 #include "runtime/base/Error.h"
 
+#include <algorithm>
+
 using namespace m3c;
 using namespace m3c::hal;
 using namespace m3c::test;
@@ -150,6 +152,36 @@ TEST_P(Conformance, GraphsRunInOrderAndSeeChangedContents) {
   EXPECT_EQ(device->counters().allocations, allocations);
   EXPECT_EQ(device->counters().replays, 3u);
   EXPECT_EQ(device->counters().graphsPrepared, 1u);
+}
+
+// As a step's arrays travel: the CPU fills memory of its own, a graph begins with the copy to the
+// device, and nothing else changes from replay to replay.
+TEST_P(Conformance, GraphsCopyWhatTheHostHasWrittenSince) {
+  std::unique_ptr<Module> module = device->load(GetParam().code(), "kernels");
+  std::unique_ptr<Kernel> kernel = module->kernel("add_to", {2});
+  constexpr uint32_t count = 256;
+  std::unique_ptr<Buffer> host = device->allocate(2 * count * 4, MemoryKind::Host, "host");
+  std::unique_ptr<Buffer> data = device->allocate(count * 4, MemoryKind::Device, "data");
+  auto *values = reinterpret_cast<float *>(host->host());
+  ASSERT_TRUE(values);
+  std::unique_ptr<Graph> graph = device->createGraph();
+  std::vector<uint64_t> parameters = {data->address(), 3};
+  graph->copy(*data, 0, *host, 0, count * 4, "to the device");
+  graph->launch(*kernel, {count, 1, 1}, parameters, "add");
+  graph->copy(*host, count * 4, *data, 0, count * 4, "and back");
+  graph->instantiate();
+  uint64_t allocations = device->counters().allocations, reads = device->counters().hostReads;
+  for (float start : {1.0f, 50.0f, -2.0f}) {
+    std::fill(values, values + count, start);
+    stream->replay(*graph);
+    stream->synchronize();
+    float sum = start + (GetParam().computes ? 3 : 0);
+    EXPECT_EQ(values[0], start);
+    EXPECT_EQ(values[count], sum);
+    EXPECT_EQ(values[2 * count - 1], sum);
+  }
+  EXPECT_EQ(device->counters().allocations, allocations);
+  EXPECT_EQ(device->counters().hostReads, reads);
 }
 
 TEST_P(Conformance, TimedReplayGivesOneTimeANode) {

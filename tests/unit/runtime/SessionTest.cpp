@@ -2,6 +2,7 @@
 // chunking, graphs, traces and every refusal.
 #include "runtime/schedule/Session.h"
 #include "runtime/base/Error.h"
+#include "runtime/drivers/cuda/CudaDriver.h"
 #include "runtime/drivers/host/HostDriver.h"
 #include "runtime/drivers/null/NullDevice.h"
 #include "tests/unit/runtime/ToyPlan.h"
@@ -349,4 +350,71 @@ TEST(Engine, CheckpointWithAnotherConfigIsRefused) {
   std::string fault = bind(manifest, "4567");
   EXPECT_TRUE(holds(fault, "another config.json")) << fault;
   EXPECT_TRUE(holds(fault, "0123") && holds(fault, "4567")) << fault;
+}
+
+namespace {
+
+/// The toy model on a device whose memory the CPU cannot reach: the CUDA driver over a library
+/// without a GPU.
+std::unique_ptr<Engine> fakeGpuEngine() {
+  test::ToyOptions options;
+  options.code = ".version 8.0\n.entry toy_insert(\n.entry toy_taps(\n.entry toy_logits(\n";
+  auto engine = std::make_unique<Engine>(
+      plan::PlanFile::fromBytes(test::toyPlan(options).bytes(), "toy.m3plan"),
+      hal::createCudaDriver(M3C_FAKE_CUDA)->open(0, {}));
+  engine->bindWeights(ScaleSource());
+  return engine;
+}
+
+} // namespace
+
+TEST(SessionOnAGpu, StepArraysTravelInTheGraph) {
+  std::unique_ptr<Engine> engine = fakeGpuEngine();
+  Session session(*engine, {.pages = 24, .maxSequences = 3, .chunk = 8, .shuffleSeed = 5});
+  std::vector<std::vector<int32_t>> histories = {tokensOf(1, 140), tokensOf(2, 3), tokensOf(3, 20)};
+  std::vector<SequenceId> ids = {session.create(), session.create(), session.create()};
+  std::vector<Append> appends;
+  for (size_t i = 0; i < 3; ++i)
+    appends.push_back({ids[i], histories[i], Want::Last});
+  LogitSink check = [&](size_t append, size_t, std::span<const float> row) {
+    expectLogits(histories[append], row, fmt::format("sequence {}", append));
+  };
+  session.run(appends, check);
+  hal::Counters &counters = engine->device().counters();
+  std::vector<std::vector<int32_t>> next(3);
+  for (int step = 0; step < 30; ++step) {
+    // Sequences come in another order each time, so rows of the page table change places.
+    appends.clear();
+    std::vector<size_t> order = {size_t(step % 3), size_t((step + 1) % 3), size_t((step + 2) % 3)};
+    for (size_t i : order) {
+      next[i] = {int32_t(step + 7 * int(i)) % int32_t(test::toyVocab)};
+      histories[i].push_back(next[i][0]);
+      appends.push_back({ids[i], next[i], Want::Last});
+    }
+    uint64_t built = counters.launchesBuilt, buffers = counters.allocations,
+             graphs = counters.graphsPrepared, reads = counters.hostReads;
+    session.run(appends, [&](size_t append, size_t, std::span<const float> row) {
+      expectLogits(histories[order[append]], row, fmt::format("step {}", step));
+    });
+    if (step == 0)
+      continue; // records the graph of three rows
+    EXPECT_EQ(counters.launchesBuilt, built);
+    EXPECT_EQ(counters.allocations, buffers);
+    EXPECT_EQ(counters.graphsPrepared, graphs);
+    EXPECT_EQ(counters.hostReads, reads + 3); // the logits that were asked for
+  }
+}
+
+TEST(SessionOnAGpu, TimesAreThoseOfTheLaunches) {
+  std::unique_ptr<Engine> engine = fakeGpuEngine();
+  Session session(*engine, {.pages = 4});
+  size_t calls = 0;
+  session.setStepTimes([&](uint32_t bucket, std::span<const double> seconds, const StepPlan &) {
+    EXPECT_EQ(seconds.size(), engine->bucket(bucket).launches()->size());
+    ++calls;
+  });
+  std::vector<int32_t> token = {7};
+  Append append{session.create(), token, Want::Last};
+  session.run({&append, 1}, nullptr);
+  EXPECT_EQ(calls, 1u);
 }

@@ -139,7 +139,11 @@ TablesT toyTables(uint32_t codeSection, const ToyOptions &options) {
 
 PlanWriter toyPlan(const ToyOptions &options) {
   PlanWriter writer;
-  uint32_t code = writer.addSection(SectionKind::Code, testKernelCode());
+  std::vector<std::byte> bytes = testKernelCode();
+  if (!options.code.empty())
+    bytes.assign(reinterpret_cast<const std::byte *>(options.code.data()),
+                 reinterpret_cast<const std::byte *>(options.code.data() + options.code.size()));
+  uint32_t code = writer.addSection(SectionKind::Code, bytes);
   writer.setTables(toyTables(code, options));
   writer.setManifest(R"({"model": "toy"})");
   return writer;

@@ -18,6 +18,7 @@ struct ToyOptions {
   uint64_t maxPositions = 1024;
   uint32_t vocab = toyVocab;
   std::vector<std::string> features = {}; ///< required by the only target
+  std::string code = "";                  ///< instead of testKernelCode()
 };
 
 /// Tables of the toy model: one layer, one weight ("scale", F32 [vocab]), one KV head, six experts

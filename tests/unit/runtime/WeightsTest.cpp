@@ -2,6 +2,7 @@
 // faults in values, and the statistics of synthetic weights.
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
+#include "runtime/drivers/cuda/CudaDriver.h"
 #include "runtime/drivers/null/NullDevice.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/weights/CheckpointSource.h"
@@ -331,4 +332,89 @@ TEST(Synthetic, BadSeedIsAUsageError) {
   plan::PlanFile plan = planWith(Recipe::Raw, 0, 0, 0, 4, {{"n", "F32", {1}}});
   for (const char *where : {"synthetic:", "synthetic:x", "synthetic:1x", "synthetic:-1"})
     EXPECT_THROW(openWeights(where, plan.tables()), Error) << where;
+}
+
+namespace {
+
+/// A toy plan whose first launch reads `rows.size()` buffers of 8-bit words, rows[i] × 4096.
+plan::PlanFile planOfMatrices(const std::vector<int64_t> &rows) {
+  constexpr uint64_t columns = 4096;
+  plan::PlanWriter writer;
+  plan::TablesT tables = test::toyTables(writer.addSection(plan::SectionKind::Code, "code"));
+  tables.weights.clear();
+  for (auto &launch : tables.targets[0]->buckets[0]->launches)
+    for (auto &arg : launch->args)
+      if (arg->kind == plan::ArgKind::Weight)
+        arg->index = 0;
+  plan::LaunchT &launch = *tables.targets[0]->buckets[0]->launches[0];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto buffer = std::make_unique<plan::WeightBufferT>();
+    buffer->symbol = "w" + std::to_string(i);
+    buffer->recipe = Recipe::PanelWords;
+    buffer->bits = 8;
+    buffer->row_length = columns;
+    buffer->panels = uint32_t(rows[i] + 15) / 16;
+    buffer->bytes = buffer->panels * 16 * columns;
+    auto piece = std::make_unique<plan::WeightPieceT>();
+    piece->tensor = std::to_string(i);
+    piece->dtype = "F8_E4M3";
+    piece->shape = {rows[i], int64_t(columns)};
+    buffer->pieces.push_back(std::move(piece));
+    tables.weights.push_back(std::move(buffer));
+    auto arg = std::make_unique<plan::ArgT>();
+    arg->kind = plan::ArgKind::Weight;
+    arg->index = uint32_t(i);
+    launch.args.push_back(std::move(arg));
+  }
+  tables.kernels[launch.kernel]->params = uint32_t(launch.args.size());
+  tables.targets[0]->buckets.resize(1); // the others launch the kernel with fewer
+  writer.setTables(tables);
+  writer.setManifest("{}");
+  return plan::PlanFile::fromBytes(writer.bytes(), "matrices.m3plan");
+}
+
+} // namespace
+
+// Several times what travels at once, small buffers beside one that is larger than that.
+TEST(Weights, OnAGpuTheyAreTheSameBytes) {
+  plan::PlanFile plan = planOfMatrices({9000, 5, 9000, 20000, 100, 17, 12001});
+  const plan::Tables &tables = plan.tables();
+  const plan::Target &target = *tables.targets()->Get(0);
+  hal::NullDevice here;
+  std::unique_ptr<hal::Device> gpu = hal::createCudaDriver(M3C_FAKE_CUDA)->open(0, {});
+  Weights expected = Weights::bind(tables, target, PatternSource(), here, 2);
+  uint64_t reported = 0, all = 0;
+  Weights sent = Weights::bind(tables, target, PatternSource(), *gpu, 2,
+                               [&](uint64_t done, uint64_t total, std::string_view) {
+                                 EXPECT_GT(done, reported);
+                                 reported = done;
+                                 all = total;
+                               });
+  EXPECT_EQ(reported, all);
+  for (uint32_t i = 0; i < tables.weights()->size(); ++i) {
+    std::span<const std::byte> bytes = expected.bytes(i);
+    EXPECT_EQ(std::memcmp(bytes.data(), reinterpret_cast<void *>(sent.address(i)), bytes.size()), 0)
+        << "buffer " << i;
+  }
+  EXPECT_EQ(gpu->counters().allocatedBytes, sent.totalBytes()); // the stages are gone
+}
+
+TEST(Weights, AFaultOnTheWayToAGpuIsThrown) {
+  class BrokenSource final : public WeightSource {
+  public:
+    void check(const plan::WeightPiece &) const override {}
+    void read(const plan::WeightPiece &piece, uint64_t, std::span<std::byte>) const override {
+      if (piece.tensor()->string_view() == "2")
+        throw Error("tensor 2 is broken", "test");
+    }
+  };
+  plan::PlanFile plan = planOfMatrices({20000, 100, 20000, 100});
+  std::unique_ptr<hal::Device> gpu = hal::createCudaDriver(M3C_FAKE_CUDA)->open(0, {});
+  try {
+    Weights::bind(plan.tables(), *plan.tables().targets()->Get(0), BrokenSource(), *gpu, 2);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.summary(), "tensor 2 is broken");
+  }
+  EXPECT_EQ(gpu->counters().allocatedBytes, 0u);
 }
