@@ -32,6 +32,7 @@ struct DeviceInfo {
   unsigned workers = 1;              ///< threads or multiprocessors
   uint64_t memoryBytes = 0;          ///< in all
   std::string software = "";         ///< version of what drives it; empty for the host
+  uint64_t clockHertz = 0;           ///< the highest, where the driver says it
   /// Numbers of the driver's other devices whose memory this one can read and write directly.
   std::vector<unsigned> peers = {};
   bool supports(std::string_view feature) const;

@@ -38,7 +38,7 @@ public:
                                       : arguments.rows == 1 ? 32
                                                             : 5),
         workload(arguments.plan, arguments.context + uint64_t(arguments.rows) * stepsOfSequence()),
-        limits(arguments.plan.threads, arithmeticOf(workload.engine().target())) {
+        limits(limitsOf(workload.engine().device(), workload.engine().target())) {
     shape = {arguments.context, arguments.rows, 1, {}};
     countExperts();
     listKinds();
@@ -46,7 +46,7 @@ public:
 
   void run() {
     for (unsigned done = 0; done < repeats;) {
-      limits.sample();
+      limits->sample();
       SequenceId sequence = workload.grown(arguments.context);
       workload.session().setStepTimes(
           [&](uint32_t bucket, std::span<const double> seconds, const StepPlan &) {
@@ -111,8 +111,8 @@ private:
   }
 
   double least(const Kind &kind) const {
-    return limits.leastSeconds(kind.work.bytes, kind.work.operations,
-                               workload.workingSet(arguments.context + arguments.rows));
+    return limits->leastSeconds(kind.work.bytes, kind.work.operations,
+                                workload.workingSet(arguments.context + arguments.rows));
   }
 
   std::vector<const Kind *> bySeconds() const {
@@ -127,7 +127,7 @@ private:
   const Arguments &arguments;
   unsigned repeats;
   Workload workload;
-  LimitSamples limits;
+  std::unique_ptr<LimitSamples> limits;
   StepShape shape;
   std::vector<Kind> kinds;
   double wall = 0, cpu = 0;
@@ -138,7 +138,7 @@ nlohmann::ordered_json KernelBench::report() const {
   out.update(workload.json());
   out["context"] = arguments.context;
   out["rows"] = arguments.rows;
-  out["limits"] = limits.json();
+  out["limits"] = limits->json();
   out["cpu_per_thread_second"] = cpu / wall / workload.threads();
   for (const Kind *kind : bySeconds()) {
     Result result{fmt::format("{}@{}+{}", kind->name, arguments.context, arguments.rows), "seconds",
@@ -162,8 +162,8 @@ std::string KernelBench::text() const {
   std::string text = fmt::format(
       "machine  {}\nlimits   {} ({})\n{}step     {} rows after {} tokens, {} repeats, {:.3f} ms in "
       "kernels; cpu/wall {:.2f}\n\n",
-      machineText(), limits.text(),
-      limits.level(workload.workingSet(arguments.context + arguments.rows)), workload.text(),
+      machineText(), limits->text(),
+      limits->level(workload.workingSet(arguments.context + arguments.rows)), workload.text(),
       arguments.rows, arguments.context, repeats, all * 1e3, cpu / wall / workload.threads());
   text += fmt::format("{:<18} {:>4} {:>10} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7} {:>9} {:>8}\n",
                       "kernel", "n", "us each", "ms", "share", "spread", "MB", "GFLOP", "GB/s",
@@ -182,7 +182,9 @@ std::string KernelBench::text() const {
                 "least that they must read and compute\n(each weight once, of experts the chosen "
                 "ones, of the cache index keys of all tokens, keys and values of the selected; 2 "
                 "for a multiply-add).\nlimit: the larger of bytes / bandwidth and operations / "
-                "peak, as measured in this run, over the median.\n";
+                "peak, as measured in this run, over the median. On a GPU a time includes that of "
+                "the event "
+                "behind the launch.\n";
 }
 
 int runKernel(const Arguments &arguments) {

@@ -1,10 +1,10 @@
-// The machine's limits, sampled between the runs that are held against them.
+// The device's limits, sampled between the runs that are held against them.
 #pragma once
 
-#include "runtime/drivers/host/HostLimits.h"
+#include "runtime/hal/Hal.h"
 #include "runtime/plan/plan_generated.h"
 
-#include <map>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
@@ -12,38 +12,34 @@ namespace m3c::bench {
 
 class LimitSamples {
 public:
-  /// `threads` as in DeviceOptions. `set` names the arithmetic whose peak counts; empty = the
-  /// widest that there is.
-  explicit LimitSamples(unsigned threads, std::string set = "");
+  virtual ~LimitSamples() = default;
 
-  /// One sample of each: reads from the last cache and from memory, arithmetic peak, clock.
-  void sample();
+  /// One sample of each limit.
+  virtual void sample() = 0;
 
-  /// Bytes a second (median so far) of the level that holds a working set: the last cache where it
-  /// takes at most half of it, else memory.
-  double bandwidth(uint64_t workingSet) const;
-  const std::string &level(uint64_t workingSet) const;
-  /// FP32 operations a second, median so far.
-  double peak() const;
+  /// Bytes a second (median so far) of the level that holds a working set: on the host the last
+  /// cache where it takes at most half of it, else memory.
+  virtual double bandwidth(uint64_t workingSet) const = 0;
+  virtual std::string level(uint64_t workingSet) const = 0;
+  /// Operations a second, median so far; 0 where none was measured.
+  virtual double peak() const = 0;
   /// The least seconds that these bytes and operations take: the larger of bytes / bandwidth and
   /// operations / peak.
   double leastSeconds(double bytes, double operations, uint64_t workingSet) const;
 
-  nlohmann::ordered_json json() const;
+  virtual nlohmann::ordered_json json() const = 0;
   /// "read 31.2 GB/s (memory), 95.0 GB/s (L3); 201 GFLOP/s FP32 (SET); clock 3.1 GHz; 2 threads".
-  std::string text() const;
-
-private:
-  const hal::MemoryLevel &holding(uint64_t workingSet) const;
-
-  hal::LimitMeter meter;
-  std::string set;
-  std::map<std::string, std::vector<double>> reads; ///< by level, bytes a second
-  std::vector<double> peaks, clocks;
+  virtual std::string text() const = 0;
 };
 
-/// The arithmetic that a plan's target uses: the widest set of this machine that one of the
-/// target's required features belongs to.
-std::string arithmeticOf(const plan::Target &target);
+/// Limits of what a plan runs on. On the host: reads from the last cache and from memory, the FP32
+/// peak of the instructions that `target` may use, the clock. On another device, what its driver
+/// measures; of its arithmetic the last, which is the fastest, counts.
+std::unique_ptr<LimitSamples> limitsOf(hal::Device &device, const plan::Target &target);
+
+/// Name, memory, software and clock of a device, for a report.
+nlohmann::ordered_json deviceJson(const hal::DeviceInfo &info);
+/// "NVIDIA H200, 132 multiprocessors …": one line.
+std::string deviceText(const hal::DeviceInfo &info);
 
 } // namespace m3c::bench

@@ -4,6 +4,7 @@
 #include "runtime/drivers/host/Cpu.h"
 #include "runtime/drivers/host/HostLimits.h"
 #include "tools/common/Numbers.h"
+#include "tools/m3-bench/LimitSamples.h"
 #include "tools/m3-bench/Options.h"
 
 #include <fmt/format.h>
@@ -63,13 +64,9 @@ int runDeviceLimits(const Arguments &arguments) {
     }
   }
   nlohmann::ordered_json report = reportHead("limits");
-  report["device"] = {{"name", info.name},
-                      {"workers", info.workers},
-                      {"memory_bytes", info.memoryBytes},
-                      {"software", info.software},
-                      {"features", info.features}};
-  std::string text = fmt::format("device  {}, {}\n\n{:<28} {:>9} {:<9} {:>7}\n", info.name,
-                                 info.software, "limit", "median", "", "spread");
+  report["device"] = deviceJson(info);
+  std::string text = fmt::format("device  {}\n\n{:<28} {:>9} {:<9} {:>7}\n", deviceText(info),
+                                 "limit", "median", "", "spread");
   for (const Result &result : results) {
     text += line(result);
     report["results"].push_back(resultJson(result));

@@ -21,6 +21,8 @@ void addPlanOptions(CLI::App &app, PlanOptions &options) {
   app.add_option("--weights", options.weights,
                  "Checkpoint folder that the plan was compiled from, or synthetic:SEED")
       ->capture_default_str();
+  app.add_option("--device", options.device,
+                 "host, cuda or cuda:N; the best for the plan when absent");
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--chunk", options.chunk, "Most tokens in a step")
       ->check(atLeastOne())

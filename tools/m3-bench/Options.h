@@ -21,7 +21,8 @@ struct PlanOptions {
   std::string weights = "synthetic:1"; ///< or a checkpoint folder
   unsigned threads = 0;
   uint32_t chunk = 512;
-  uint64_t seed = 1; ///< of the token ids
+  uint64_t seed = 1;       ///< of the token ids
+  std::string device = ""; ///< as in hal::DeviceOptions
   std::string progress = "auto";
   OutputOptions output;
 };

@@ -30,7 +30,7 @@ class StepBench {
 public:
   explicit StepBench(const Arguments &arguments)
       : arguments(arguments), workload(arguments.plan, longest(arguments)),
-        limits(arguments.plan.threads, arithmeticOf(workload.engine().target())) {
+        limits(limitsOf(workload.engine().device(), workload.engine().target())) {
     for (uint64_t prompt : arguments.prompts)
       addPrefill(prompt);
     for (uint64_t context : arguments.contexts)
@@ -40,7 +40,7 @@ public:
   void run() {
     for (unsigned round = 0; round < arguments.rounds; ++round)
       for (Case &entry : cases) {
-        limits.sample();
+        limits->sample();
         entry.decode ? decode(entry) : prefill(entry);
       }
   }
@@ -110,20 +110,20 @@ private:
   }
 
   double least(const Case &entry) const {
-    return limits.leastSeconds(entry.work.bytes, entry.work.operations,
-                               workload.workingSet(entry.context + entry.tokens));
+    return limits->leastSeconds(entry.work.bytes, entry.work.operations,
+                                workload.workingSet(entry.context + entry.tokens));
   }
 
   const Arguments &arguments;
   Workload workload;
-  LimitSamples limits;
+  std::unique_ptr<LimitSamples> limits;
   std::vector<Case> cases;
 };
 
 nlohmann::ordered_json StepBench::report() const {
   nlohmann::ordered_json out = reportHead("step");
   out.update(workload.json());
-  out["limits"] = limits.json();
+  out["limits"] = limits->json();
   for (const Case &entry : cases) {
     Result result = entry.result;
     Summary summary = summarise(result.samples);
@@ -131,7 +131,7 @@ nlohmann::ordered_json StepBench::report() const {
     result.facts["tokens_per_second"] = double(entry.tokens) / seconds;
     result.facts["bytes"] = entry.work.bytes;
     result.facts["operations"] = entry.work.operations;
-    result.facts["limit_level"] = limits.level(workload.workingSet(entry.context + entry.tokens));
+    result.facts["limit_level"] = limits->level(workload.workingSet(entry.context + entry.tokens));
     result.facts["limit_seconds"] = least(entry);
     result.facts["share_of_limit"] = least(entry) / seconds;
     result.facts["cpu_per_thread_second"] = entry.cpu / entry.wall / workload.threads();
@@ -142,7 +142,7 @@ nlohmann::ordered_json StepBench::report() const {
 
 std::string StepBench::text() const {
   std::string text =
-      fmt::format("machine  {}\nlimits   {}\n{}\n", machineText(), limits.text(), workload.text());
+      fmt::format("machine  {}\nlimits   {}\n{}\n", machineText(), limits->text(), workload.text());
   text += fmt::format("{:<16} {:>10} {:>10} {:>7} {:>9} {:>9} {:>8} {:>7} {:>8}\n", "", "tokens/s",
                       "ms", "spread", "MB", "GFLOP", "GB/s", "limit", "cpu/wall");
   for (const Case &entry : cases) {
@@ -160,7 +160,7 @@ std::string StepBench::text() const {
                 "the least that a sample must read and compute.\nlimit: least time (the larger of "
                 "bytes / bandwidth and operations / peak, as measured in this run) over the "
                 "median.\ncpu/wall: processor seconds of a thread for each second that passes; "
-                "well under 1.00 means that other programs disturbed the run.\n";
+                "on the host, well under 1.00 means that other programs disturbed the run.\n";
 }
 
 int runStep(const Arguments &arguments) {

@@ -26,8 +26,10 @@ Workload::Workload(const PlanOptions &given, uint64_t tokens) : options(given), 
 
 void Workload::open(const PlanOptions &options, uint64_t tokens) {
   UsageClock begun;
-  loaded = std::make_unique<Engine>(plan::PlanFile::open(options.plan),
-                                    hal::DeviceOptions{options.threads, true});
+  hal::DeviceOptions device;
+  device.threads = options.threads;
+  device.device = options.device;
+  loaded = std::make_unique<Engine>(plan::PlanFile::open(options.plan), device);
   times.open = begun.wallSeconds();
   uint64_t page = tables().cache()->page_tokens(), longest = tables().model()->max_positions();
   if (tokens > longest)
@@ -137,7 +139,7 @@ nlohmann::ordered_json Workload::json() const {
                  {"weight_bytes", Weights::bytesNeeded(tables(), loaded->target())},
                  {"target", loaded->target().name()->str()},
                  {"chip", loaded->target().chip()->str()}};
-  out["device"] = loaded->device().info().name;
+  out["device"] = deviceJson(loaded->device().info());
   out["threads"] = threads();
   out["start_seconds"] = {{"open", times.open},
                           {"weights", times.weights},
@@ -150,15 +152,15 @@ nlohmann::ordered_json Workload::json() const {
 std::string Workload::text() const {
   const plan::Model &model = *tables().model();
   return fmt::format("plan     {}: {} layers, hidden {}, {} experts, {} of weights ({}), cache {}\n"
-                     "code     {}, {} threads\n"
+                     "code     {} on {}, {} threads here\n"
                      "start    plan {:.1f} ms, weights {:.1f} ms, session {:.1f} ms, first token "
                      "({} tokens) {:.1f} ms: {:.1f} ms\n",
                      options.plan, model.layers(), model.hidden(), model.experts(),
                      byteText(Weights::bytesNeeded(tables(), loaded->target())), options.weights,
                      plan::EnumNameCacheType(tables().cache()->type()),
-                     loaded->target().chip()->str(), threads(), times.open * 1e3,
-                     times.weights * 1e3, times.session * 1e3, firstPrompt, times.firstToken * 1e3,
-                     times.total() * 1e3);
+                     loaded->target().chip()->str(), deviceText(loaded->device().info()), threads(),
+                     times.open * 1e3, times.weights * 1e3, times.session * 1e3, firstPrompt,
+                     times.firstToken * 1e3, times.total() * 1e3);
 }
 
 } // namespace m3c::bench

@@ -30,7 +30,11 @@ public:
   const plan::Tables &tables() const { return loaded->tables(); }
   Session &session() { return *running; }
   const StartTimes &start() const { return times; }
-  unsigned threads() const { return loaded->device().info().workers; }
+  /// That compute here: the host driver's workers, or the one that waits for another device.
+  unsigned threads() const {
+    const hal::DeviceInfo &info = loaded->device().info();
+    return info.driver == "host" ? info.workers : 1;
+  }
 
   /// A sequence of `tokens` random tokens. With `experts`, the number of distinct experts of each
   /// step and layer is counted: (*experts)[step][layer].

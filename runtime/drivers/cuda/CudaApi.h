@@ -39,6 +39,7 @@ enum : Result {
 
 // CUdevice_attribute
 enum : int {
+  AttributeClockKilohertz = 13,
   AttributeMultiprocessors = 16,
   AttributeSharedBytesPerMultiprocessor = 81,
   AttributeComputeMajor = 75,

@@ -104,6 +104,7 @@ private:
       return value;
     };
     info.workers = unsigned(attribute(AttributeMultiprocessors));
+    info.clockHertz = uint64_t(attribute(AttributeClockKilohertz)) * 1000;
     info.features =
         architectures(attribute(AttributeComputeMajor), attribute(AttributeComputeMinor));
     info.software = softwareText(library->version());

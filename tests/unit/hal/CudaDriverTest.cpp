@@ -70,6 +70,7 @@ TEST_F(CudaDriver, DevicesSayWhatCodeTheyRun) {
   EXPECT_EQ(devices[0].features, (std::vector<std::string>{"sm_90", "sm_90a"}));
   EXPECT_EQ(devices[0].workers, 132u);
   EXPECT_EQ(devices[0].memoryBytes, 1u << 30);
+  EXPECT_EQ(devices[0].clockHertz, 1980000000u);
   EXPECT_NE(devices[0].software.find("CUDA 13.0"), std::string::npos);
   EXPECT_EQ(devices[1].peers, std::vector<unsigned>{0});
 }

@@ -239,7 +239,8 @@ Result cuDeviceGetName(char *name, int length, DeviceId) {
   return Success;
 }
 Result cuDeviceGetAttribute(int *value, int attribute, DeviceId) {
-  static const std::map<int, int> values = {{AttributeMultiprocessors, 132},
+  static const std::map<int, int> values = {{AttributeClockKilohertz, 1980000},
+                                            {AttributeMultiprocessors, 132},
                                             {AttributeComputeMajor, 9},
                                             {AttributeComputeMinor, 0},
                                             {AttributeSharedBytesPerBlock, 232448},
