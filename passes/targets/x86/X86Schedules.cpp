@@ -33,6 +33,14 @@ Schedule product(const Schedule &problem, const Chip &chip) {
           {"row_block", 192}, {"k_chunk", wide ? 128 : 256}};
 }
 
+/// The wide tile of many rows is measured, and nothing else than it stands in its kernel.
+Schedule project(const Schedule &problem, const Chip &chip) {
+  Schedule schedule = product(problem, chip);
+  if (chip.lanes == 16 && schedule.at("ring") && problem.at("bits") == 32)
+    schedule[tunedMark] = 1;
+  return schedule;
+}
+
 /// Rows that share a dequantised page: one while rows are few, so that work is spread; else as many
 /// as keep scores and sums of a work item within the second-level cache.
 int64_t sharingRows(int64_t rows, int64_t heads) {
@@ -79,8 +87,10 @@ Schedule attention(const Schedule &problem, const Chip &chip) {
 } // namespace
 
 Schedule x86Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
-  if (family == "project" || family == "gate_up" || family == "qkv_insert" ||
-      family == "experts_up" || family == "experts_down")
+  if (family == "project")
+    return project(problem, chip);
+  if (family == "gate_up" || family == "qkv_insert" || family == "experts_up" ||
+      family == "experts_down")
     return product(problem, chip);
   if (family == "index_score")
     return indexScore(problem, chip);
