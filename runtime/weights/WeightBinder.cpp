@@ -76,7 +76,7 @@ void widen(Dtype dtype, std::span<const std::byte> from, std::byte *to) {
 void repackPanels(const Task &task, std::span<const std::byte> stored, std::byte *buffer) {
   uint64_t rowBytes = storedRowBytes(*task.piece), panel = 16 * rowBytes;
   bool words = task.buffer->recipe() == plan::Recipe::PanelWords;
-  uint64_t abreast = task.buffer->abreast(), line = 16 * (words ? 4 : 1);
+  uint64_t abreast = task.buffer->abreast(), line = words ? 64 : 16; // bytes
   for (uint64_t at = 0; at < stored.size(); at += panel) {
     uint64_t index =
         task.piece->first_panel() + (task.begin + at) / panel * uint64_t(task.piece->panel_step());
