@@ -110,7 +110,8 @@ void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) 
     KernelLaunchShape shape = text.shape;
     shape.registers = objects[i].facts.registers;
     shape.spillBytes = uint32_t(objects[i].facts.spillBytes);
-    build.objects.push_back({variants[chip].chip.name, objects[i].object, shape});
+    build.objects.push_back({variants[chip].chip.name, objects[i].object, shape,
+                             options.keepSources ? text.source : ""});
   }
 }
 
@@ -167,6 +168,13 @@ plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest
     content.targets.push_back({variant.target->name().str(), variant.chip.name,
                                variant.chip.features, variant.target->proof().str(),
                                *variant.module});
+  if (options.keepSources)
+    for (size_t i = 0; i < variants.size(); ++i)
+      if (SourceBuild source = variants[i].target->sourceBuild(); !source.features.empty()) {
+        content.targets[i].headers = variants[i].target->deviceHeaders();
+        content.targets[i].buildOptions = source.options;
+        content.targets[i].sourceFeatures = source.features;
+      }
   if (options.keepSources)
     keepSources(content.kernels, content.extras);
   return buildPlan(content);

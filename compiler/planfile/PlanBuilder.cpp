@@ -99,24 +99,26 @@ std::unique_ptr<plan::WeightBufferT> weightTable(planir::WeightBufferOp op) {
   return weight;
 }
 
-// Adds code sections, equal objects once.
-class CodeSections {
+// Adds sections of one kind, equal ones once.
+class Sections {
 public:
-  explicit CodeSections(plan::PlanWriter &writer) : writer(writer) {}
-  uint32_t add(const std::vector<std::byte> &bytes) {
+  Sections(plan::PlanWriter &writer, plan::SectionKind kind) : writer(writer), kind(kind) {}
+  uint32_t add(std::span<const std::byte> bytes) {
     auto [known, isNew] = sections.try_emplace(hash128(bytes).hex(), 0u);
     if (isNew)
-      known->second = writer.addSection(plan::SectionKind::Code, bytes);
+      known->second = writer.addSection(kind, bytes);
     return known->second;
   }
+  uint32_t add(const std::string &text) { return add(std::as_bytes(std::span(text))); }
 
 private:
   plan::PlanWriter &writer;
+  plan::SectionKind kind;
   std::map<std::string, uint32_t> sections;
 };
 
 std::unique_ptr<plan::KernelT> kernelTable(const std::string &name, const KernelBuild &build,
-                                           CodeSections &code, plan::PlanWriter &writer) {
+                                           Sections &code, Sections &sources) {
   auto kernel = std::make_unique<plan::KernelT>();
   kernel->name = name;
   kernel->family = build.family;
@@ -133,10 +135,12 @@ std::unique_ptr<plan::KernelT> kernelTable(const std::string &name, const Kernel
     table->registers = object.shape.registers;
     table->spill_bytes = object.shape.spillBytes;
     table->section = code.add(object.bytes);
+    if (!object.source.empty())
+      table->source_section = int32_t(sources.add(object.source));
     kernel->objects.push_back(std::move(table));
   }
   if (!build.source.empty())
-    kernel->source_section = int32_t(writer.addSection(plan::SectionKind::Source, build.source));
+    kernel->source_section = int32_t(sources.add(build.source));
   return kernel;
 }
 
@@ -158,12 +162,21 @@ void addWeights(mlir::ModuleOp module, plan::TablesT &tables, SymbolIndices &ind
   }
 }
 
-std::unique_ptr<plan::TargetT> targetTable(const PlanTarget &target, const SymbolIndices &indices) {
+std::unique_ptr<plan::TargetT> targetTable(const PlanTarget &target, const SymbolIndices &indices,
+                                           Sections &extras) {
   auto table = std::make_unique<plan::TargetT>();
   table->name = target.name;
   table->chip = target.chip;
   table->required_features = target.requiredFeatures;
   table->proof = target.proof;
+  for (const auto &[path, text] : target.headers) {
+    auto header = std::make_unique<plan::NamedSectionT>();
+    header->name = path;
+    header->section = extras.add(text);
+    table->headers.push_back(std::move(header));
+  }
+  table->build_options = target.buildOptions;
+  table->source_features = target.sourceFeatures;
   auto program = onlyOp<planir::ProgramOp>(target.module, "plan.program");
   for (auto bucket : program.getBody().front().getOps<planir::BucketOp>())
     table->buckets.push_back(bucketTable(bucket, indices));
@@ -184,17 +197,18 @@ plan::PlanWriter buildPlan(const PlanContent &content) {
     tables.cache = std::move(cache);
     addWeights(target.module, tables, indices);
   }
-  CodeSections code(writer);
+  Sections code(writer, plan::SectionKind::Code), sources(writer, plan::SectionKind::Source),
+      extras(writer, plan::SectionKind::Extra);
   for (const auto &[name, build] : content.kernels) {
     indices.kernels[name] = uint32_t(tables.kernels.size());
-    tables.kernels.push_back(kernelTable(name, build, code, writer));
+    tables.kernels.push_back(kernelTable(name, build, code, sources));
   }
   for (const PlanTarget &target : content.targets)
-    tables.targets.push_back(targetTable(target, indices));
+    tables.targets.push_back(targetTable(target, indices, extras));
   for (const auto &[name, text] : content.extras) {
     auto extra = std::make_unique<plan::NamedSectionT>();
     extra->name = name;
-    extra->section = writer.addSection(plan::SectionKind::Extra, text);
+    extra->section = extras.add(text);
     tables.extras.push_back(std::move(extra));
   }
   writer.setTables(tables);

@@ -28,6 +28,7 @@ struct KernelObject {
   std::string chip;
   std::vector<std::byte> bytes;
   KernelLaunchShape shape = {};
+  std::string source = ""; ///< text that it was built from; kept where not empty
 };
 
 /// What became of one kernel symbol of the module.
@@ -45,6 +46,9 @@ struct PlanTarget {
   std::vector<std::string> requiredFeatures;
   std::string proof;
   mlir::ModuleOp module; ///< its plan ops, arena assigned; exactly one program
+  /// What goes with the sources of its objects, so that other chips can build them.
+  std::map<std::string, std::string> headers = {};
+  std::vector<std::string> buildOptions = {}, sourceFeatures = {};
 };
 
 struct PlanContent {

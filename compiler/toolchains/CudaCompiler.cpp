@@ -106,15 +106,20 @@ private:
 };
 
 std::vector<std::string> nvrtcOptions(const CudaCompileOptions &options) {
-  std::vector<std::string> out = {"--gpu-architecture=" + options.arch, "--std=c++20",
-                                  options.contraction == Contraction::On ? "--fmad=true"
-                                                                         : "--fmad=false",
-                                  "--no-source-include"}; // nothing from the working folder
-  out.insert(out.end(), options.extra.begin(), options.extra.end());
+  std::vector<std::string> out = cudaSourceOptions(options);
+  out.insert(out.begin(), "--gpu-architecture=" + options.arch);
   return out;
 }
 
 } // namespace
+
+std::vector<std::string> cudaSourceOptions(const CudaCompileOptions &options) {
+  std::vector<std::string> out = {
+      "--std=c++20", options.contraction == Contraction::On ? "--fmad=true" : "--fmad=false",
+      "--no-source-include"}; // nothing from the working folder
+  out.insert(out.end(), options.extra.begin(), options.extra.end());
+  return out;
+}
 
 std::vector<std::byte> compileCudaObject(const std::string &kernel, const std::string &source,
                                          const HeaderMap &headers,

@@ -69,6 +69,14 @@ const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &dev
   return best;
 }
 
+const plan::Target *sourceTarget(const plan::Tables &tables, const DeviceInfo &device) {
+  for (const plan::Target *target : plan::list(tables.targets()))
+    for (const flatbuffers::String *feature : plan::list(target->source_features()))
+      if (device.supports(feature->string_view()))
+        return target;
+  return nullptr;
+}
+
 std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
   Choice choice = parseChoice(options.device);
   std::string absent;
@@ -99,6 +107,8 @@ OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planNa
         continue;
       if (const plan::Target *target = bestTarget(tables, devices[i]))
         return {driver->open(i, options), target};
+      if (const plan::Target *target = sourceTarget(tables, devices[i]))
+        return {driver->open(i, options), target, true};
       for (const plan::Target *target : plan::list(tables.targets()))
         refuse(fmt::format("{} ({}) needs {}, which {} has not", target->name()->str(),
                            target->chip()->str(),

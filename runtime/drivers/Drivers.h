@@ -13,15 +13,20 @@ std::vector<std::unique_ptr<Driver>> allDrivers();
 /// the one that requires most; of equals, the first. Null when none suits.
 const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &device);
 
+/// The first target that has no code for the device, but sources that it can build. Null when none
+/// has.
+const plan::Target *sourceTarget(const plan::Tables &tables, const DeviceInfo &device);
+
 /// Opens the first device that `options.device` lets in. Throws Error when there is none.
 std::unique_ptr<Device> openDevice(const DeviceOptions &options);
 
-/// Opens the first device that one of the plan's targets suits, of those that `options.device` lets
-/// in, and returns it with that target. Throws Error that lists what each target lacks on each of
-/// them, and for a choice that names no driver of this build.
+/// Opens the first device that one of the plan's targets suits or can be built for, of those that
+/// `options.device` lets in, and returns it with that target. Throws Error that lists what each
+/// target lacks on each of them, and for a choice that names no driver of this build.
 struct OpenedDevice {
   std::unique_ptr<Device> device;
   const plan::Target *target;
+  bool fromSource = false; ///< the target's code is for another device
 };
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
                            const DeviceOptions &options);

@@ -12,6 +12,12 @@ bool DeviceInfo::supports(std::string_view feature) const {
   return std::binary_search(features.begin(), features.end(), feature);
 }
 
+std::vector<std::byte> Device::build(const SourceText &, const std::string &name) const {
+  throw Error(fmt::format("kernel {} cannot be built here", name), info().name,
+              fmt::format("the {} driver builds no kernels from their source", info().driver),
+              "compile the plan for this machine");
+}
+
 void checkRange(uint64_t offset, uint64_t bytes, uint64_t size, std::string_view what) {
   if (offset > size || bytes > size - offset)
     throw Error(fmt::format("{} lies outside its buffer", what), std::string(what),

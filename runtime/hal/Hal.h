@@ -142,6 +142,13 @@ public:
   virtual void synchronize() = 0;
 };
 
+/// A kernel as text, with what it includes, as a plan keeps it for chips that it has no code for.
+struct SourceText {
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> headers; ///< include path and text
+  std::vector<std::string> options;                         ///< of the device's own compiler
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -151,6 +158,10 @@ public:
                                            std::string_view what) = 0;
   /// Loads a code object from memory; `name` is what errors call it.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) = 0;
+  /// Makes a code object for this device from text. Throws Error when the driver has no compiler or
+  /// this machine lacks it (what to install), and when the text does not compile. Any number of
+  /// threads may call this at once.
+  virtual std::vector<std::byte> build(const SourceText &source, const std::string &name) const;
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
   virtual std::unique_ptr<Graph> createGraph() = 0;

@@ -49,6 +49,10 @@ public:
     for (const Target *target : list(tables.targets())) {
       need(target->name() && target->chip(), "target", "name and chip are required");
       checkBuckets(*target);
+      for (const NamedSection *header : list(target->headers())) {
+        need(header->name(), target->chip()->str(), "a header has a name");
+        checkSection(header->section(), SectionKind::Extra, nameOf(header->name()));
+      }
     }
     for (const NamedSection *extra : list(tables.extras()))
       checkSection(extra->section(), SectionKind::Extra, nameOf(extra->name()));
@@ -116,6 +120,8 @@ private:
                object->cluster() <= 16,
            where, "a work item has 1 to 1024 threads, a cluster 1 to 16 work items");
       checkSection(object->section(), SectionKind::Code, where);
+      if (object->source_section() != -1)
+        checkSection(uint32_t(object->source_section()), SectionKind::Source, where);
     }
     if (kernel.source_section() != -1)
       checkSection(uint32_t(kernel.source_section()), SectionKind::Source, where);

@@ -1,12 +1,15 @@
 #include "runtime/schedule/Engine.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Log.h"
 #include "runtime/drivers/Drivers.h"
 #include "runtime/plan/List.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <atomic>
+#include <mutex>
 #include <thread>
 
 namespace m3c {
@@ -15,12 +18,15 @@ Engine::Engine(plan::PlanFile plan, const hal::DeviceOptions &options) : file(st
   hal::OpenedDevice opened = hal::openDeviceFor(tables(), file.name(), options);
   hardware = std::move(opened.device);
   chosen = opened.target;
+  fromSource = opened.fromSource;
   loadKernels();
 }
 
 Engine::Engine(plan::PlanFile plan, std::unique_ptr<hal::Device> device)
     : file(std::move(plan)), hardware(std::move(device)) {
   chosen = hal::bestTarget(tables(), hardware->info());
+  if (!chosen)
+    fromSource = (chosen = hal::sourceTarget(tables(), hardware->info()));
   if (!chosen)
     throw Error(fmt::format("{} has no code for this device", file.name()), file.name(),
                 fmt::format("no target suits {}", hardware->info().name));
@@ -29,6 +35,8 @@ Engine::Engine(plan::PlanFile plan, std::unique_ptr<hal::Device> device)
 
 void Engine::loadKernels() {
   kernels.resize(plan::list(tables().kernels()).size());
+  if (fromSource)
+    buildSources();
   for (const plan::Bucket *bucket : plan::list(chosen->buckets()))
     for (const plan::Launch *launch : plan::list(bucket->launches()))
       if (std::unique_ptr<hal::Kernel> &kernel = kernels[launch->kernel()]; !kernel)
@@ -40,11 +48,8 @@ std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
     if (object->chip()->string_view() != chosen->chip()->string_view())
       continue;
     std::unique_ptr<hal::Module> &module = modules[object->section()];
-    if (!module) {
-      std::span<const std::byte> code = file.sectionBytes(object->section());
-      module = hardware->load(code, kernel.name()->string_view());
-      loadedCode += code.size();
-    }
+    if (!module)
+      module = loadModule(kernel, *object);
     return module->kernel(object->symbol()->str(),
                           {kernel.params(), object->shared_bytes(), object->threads(),
                            object->cluster(), object->overlaps()});
@@ -53,6 +58,63 @@ std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
       fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),
       file.name(), "every kernel that a target launches needs a code object for it",
       "make the plan again with `m3c compile`");
+}
+
+std::unique_ptr<hal::Module> Engine::loadModule(const plan::Kernel &kernel,
+                                                const plan::CodeObject &object) {
+  auto found = built.find(object.section());
+  std::span<const std::byte> code =
+      found == built.end() ? file.sectionBytes(object.section()) : found->second;
+  loadedCode += code.size();
+  return hardware->load(code, kernel.name()->string_view());
+}
+
+hal::SourceText Engine::sourceOf(const plan::CodeObject &object) const {
+  auto textOf = [&](uint32_t section) {
+    std::span<const std::byte> bytes = file.sectionBytes(section);
+    return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  };
+  hal::SourceText source;
+  source.text = textOf(uint32_t(object.source_section()));
+  for (const plan::NamedSection *header : plan::list(chosen->headers()))
+    source.headers.emplace_back(header->name()->str(), textOf(header->section()));
+  for (const flatbuffers::String *option : plan::list(chosen->build_options()))
+    source.options.push_back(option->str());
+  return source;
+}
+
+void Engine::buildSources() {
+  std::vector<std::pair<const plan::Kernel *, const plan::CodeObject *>> wanted;
+  for (const plan::Kernel *kernel : plan::list(tables().kernels()))
+    for (const plan::CodeObject *object : plan::list(kernel->objects()))
+      if (object->chip()->string_view() == chosen->chip()->string_view() &&
+          object->source_section() >= 0 && built.try_emplace(object->section()).second)
+        wanted.emplace_back(kernel, object);
+  log::info("{} has no code for {}: built from the sources for {}, kernels: {}", file.name(),
+            hardware->info().name, chosen->chip()->str(), wanted.size());
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr fault;
+  auto work = [&] {
+    for (size_t i; (i = next++) < wanted.size();)
+      try {
+        const auto &[kernel, object] = wanted[i];
+        built.at(object->section()) = hardware->build(sourceOf(*object), kernel->name()->str());
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        fault = fault ? fault : std::current_exception();
+        next = wanted.size();
+      }
+  };
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), wanted.size());
+       ++i)
+    helpers.emplace_back(work);
+  work();
+  for (std::thread &helper : helpers)
+    helper.join();
+  if (fault)
+    std::rethrow_exception(fault);
 }
 
 /// A plan has sizes and constants of one config.json in its code; tensors of equal shapes do not

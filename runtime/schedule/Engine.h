@@ -14,6 +14,7 @@ namespace m3c {
 class Engine {
 public:
   /// Opens the device that suits the plan and loads the kernels that its best target launches.
+  /// Where the plan has no code for the device but sources, they are built here, by all cores.
   /// Throws Error when this machine can run none, or a kernel has no code for the target.
   Engine(plan::PlanFile plan, const hal::DeviceOptions &options);
   /// The same on a given device.
@@ -40,9 +41,15 @@ private:
   void checkConfig(const WeightSource &source) const;
   void loadKernels();
   std::unique_ptr<hal::Kernel> loadKernel(const plan::Kernel &kernel);
+  std::unique_ptr<hal::Module> loadModule(const plan::Kernel &kernel,
+                                          const plan::CodeObject &object);
+  hal::SourceText sourceOf(const plan::CodeObject &object) const;
+  void buildSources();
 
   plan::PlanFile file;
   const plan::Target *chosen = nullptr;
+  bool fromSource = false;                          ///< the plan has no code for this device
+  std::map<uint32_t, std::vector<std::byte>> built; ///< by section of the code that it stands for
   std::unique_ptr<hal::Device> hardware;
   std::map<uint32_t, std::unique_ptr<hal::Module>> modules; ///< by section
   std::vector<std::unique_ptr<hal::Kernel>> kernels;        ///< null where the target launches none

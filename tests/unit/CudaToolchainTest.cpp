@@ -5,6 +5,7 @@
 #include "compiler/toolchains/CudaResources.h"
 #include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
+#include "runtime/drivers/cuda/CudaBuild.h"
 
 #include <gtest/gtest.h>
 
@@ -169,4 +170,14 @@ TEST(CudaInspect, OtherBytesAreRefused) {
   std::vector<std::byte> bytes(100, std::byte{7});
   EXPECT_THROW(cudaDisassembly("x", bytes), Error);
   EXPECT_THROW(inspectCudaObject("x", bytes), Error);
+}
+
+// The runtime's own way to a compiler gives what m3c puts into a plan.
+TEST(CudaBuild, TheRuntimeBuildsTheSameBytes) {
+  CudaCompileOptions options{.arch = "sm_90a"};
+  std::vector<std::byte> expected = compileCudaObject("scale", source, headers, options);
+  hal::SourceText text{source, {headers.begin(), headers.end()}, cudaSourceOptions(options)};
+  setenv("M3C_NVRTC", nvrtcFor("sm_90a").path.c_str(), 1);
+  EXPECT_EQ(hal::cuda::buildCuda(text, "scale", "sm_90a"), expected);
+  unsetenv("M3C_NVRTC");
 }

@@ -102,6 +102,38 @@ TEST_F(PlanBuilderTest, EqualObjectsShareASectionAndSourcesAreKept) {
   EXPECT_EQ(sources, 1u);
 }
 
+// What another chip needs to build a kernel itself: the text of that object, headers, options.
+TEST_F(PlanBuilderTest, ObjectsKeepTheirSources) {
+  kernels["norm"].objects[1].source = "text for b";
+  kernels["head"].objects[1].source = "text for b"; // once in the file
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(planModule, &context);
+  PlanContent content{config, kernels, {{"host", "a", {"f"}, "executed", *module}}, "{}", {}};
+  content.targets[0].headers = {{"device/x.h", "// x"}};
+  content.targets[0].buildOptions = {"--option"};
+  content.targets[0].sourceFeatures = {"g", "h"};
+  content.extras = {{"include/device/x.h", "// x"}};
+  plan::PlanFile file = plan::PlanFile::fromBytes(buildPlan(content).bytes(), "test");
+  const plan::Tables &tables = file.tables();
+  std::vector<int32_t> sections;
+  for (const plan::Kernel *kernel : *tables.kernels()) {
+    EXPECT_EQ(kernel->objects()->Get(0)->source_section(), -1);
+    sections.push_back(kernel->objects()->Get(1)->source_section());
+  }
+  ASSERT_EQ(sections.size(), 2u);
+  EXPECT_EQ(sections[0], sections[1]);
+  auto textOf = [&](uint32_t section) {
+    std::span<const std::byte> bytes = file.sectionBytes(section);
+    return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  };
+  EXPECT_EQ(textOf(uint32_t(sections[0])), "text for b");
+  const plan::Target &target = *tables.targets()->Get(0);
+  EXPECT_EQ(target.headers()->Get(0)->name()->str(), "device/x.h");
+  EXPECT_EQ(textOf(target.headers()->Get(0)->section()), "// x");
+  EXPECT_EQ(target.headers()->Get(0)->section(), tables.extras()->Get(0)->section());
+  EXPECT_EQ(target.build_options()->Get(0)->str(), "--option");
+  EXPECT_EQ(target.source_features()->size(), 2u);
+}
+
 TEST_F(PlanBuilderTest, EqualInputGivesEqualBytes) {
   EXPECT_EQ(build(planModule), build(planModule));
 }

@@ -1,4 +1,5 @@
 // What every target does with the machine code that it builds.
+#include "compiler/toolchains/CudaCompiler.h"
 #include "passes/targets/common/Target.h"
 #include "runtime/base/Error.h"
 
@@ -86,4 +87,17 @@ extern "C" __global__ void __launch_bounds__(1024, 2) k(float *x, int n) {
     EXPECT_GT(facts.spillBytes, 0u) << name;
     EXPECT_EQ(facts.spillBytes % 4, 0u) << name;
   }
+}
+
+// Chips that may build a target's sources themselves: their compilers take the device headers.
+TEST(Targets, SourcesBuildForEveryChipThatTheyAreFor) {
+  const Target *target = findTarget("sm90");
+  SourceBuild source = target->sourceBuild();
+  EXPECT_GE(source.features.size(), 2u);
+  EXPECT_EQ(source.options.front(), "--std=c++20");
+  for (const std::string &feature : source.features)
+    EXPECT_NO_THROW(toolchains::compileCudaObject(
+        "k", "#include \"tile.h\"\nextern \"C\" __global__ void k(float *x) { x[0] = 1; }\n",
+        target->deviceHeaders(), {.arch = feature + "a"}))
+        << feature;
 }

@@ -53,6 +53,12 @@ struct Inspector {
   std::string absence = "";
 };
 
+/// How devices that a plan has no code for build its sources themselves.
+struct SourceBuild {
+  std::vector<std::string> features; ///< one of them the device must have; empty: none can
+  std::vector<std::string> options;  ///< of the device's own compiler
+};
+
 class Target {
 public:
   virtual ~Target() = default;
@@ -83,6 +89,7 @@ public:
   /// The machine code as text, one instruction a line.
   virtual std::string disassemble(const std::string &kernel,
                                   std::span<const std::byte> object) const = 0;
+  virtual SourceBuild sourceBuild() const { return {}; }
   /// Ends of the names of files that hold a kernel's text and its object: ".cpp", ".so".
   virtual std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const = 0;
   /// Threads that run one work item together.

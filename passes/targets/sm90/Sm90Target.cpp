@@ -98,6 +98,12 @@ public:
     return toolchains::cudaDisassembly(kernel, object);
   }
 
+  /// The text has no instruction of this chip alone, so later ones can build it.
+  SourceBuild sourceBuild() const override {
+    return {{"sm_90", "sm_100", "sm_103", "sm_107"},
+            toolchains::cudaSourceOptions(options(chipRows[0]))};
+  }
+
   std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
     return {".cu", ".cubin"};
   }

@@ -1,5 +1,7 @@
 #include "runtime/drivers/cuda/CudaDevice.h"
 
+#include "runtime/drivers/cuda/CudaBuild.h"
+
 namespace m3c::hal::cuda {
 
 CudaDevice::CudaDevice(std::shared_ptr<const Library> opened, DeviceId device, DeviceInfo info,
@@ -45,6 +47,18 @@ std::unique_ptr<Buffer> CudaDevice::allocate(uint64_t bytes, MemoryKind kind,
 std::unique_ptr<Module> CudaDevice::load(std::span<const std::byte> code, std::string_view name) {
   return loadCudaModule(*this, code, name);
 }
+std::vector<std::byte> CudaDevice::build(const SourceText &source, const std::string &name) const {
+  return buildCuda(source, name, architecture());
+}
+
+/// The exact one, with its own instructions where there are such: "sm_90a".
+std::string CudaDevice::architecture() const {
+  for (const std::string &feature : description.features)
+    if (feature.ends_with('a'))
+      return feature;
+  return description.features.back();
+}
+
 std::unique_ptr<Stream> CudaDevice::createStream() { return createCudaStream(*this); }
 std::unique_ptr<Event> CudaDevice::createEvent() {
   return std::make_unique<CudaEvent>(*this, EventNoTiming);

@@ -17,6 +17,7 @@ public:
   const DeviceInfo &info() const override { return description; }
   std::unique_ptr<Buffer> allocate(uint64_t bytes, MemoryKind kind, std::string_view what) override;
   std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) override;
+  std::vector<std::byte> build(const SourceText &source, const std::string &name) const override;
   std::unique_ptr<Stream> createStream() override;
   std::unique_ptr<Event> createEvent() override;
   std::unique_ptr<Graph> createGraph() override;
@@ -38,6 +39,8 @@ public:
   StreamHandle serviceStream() const { return service; }
 
 private:
+  std::string architecture() const;
+
   std::shared_ptr<const Library> library;
   DeviceId device;
   DeviceInfo description;

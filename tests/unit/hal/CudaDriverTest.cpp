@@ -300,3 +300,21 @@ TEST_F(CudaDriver, ALaunchThatIsRefusedIsNamed) {
             {"layers.0.norm", "kernel nothing", "7 x 2 x 1", "128 threads", "1024 shared bytes",
              "cuLaunchKernelEx", "CUDA_ERROR_OUT_OF_MEMORY"});
 }
+
+TEST_F(CudaDriver, SourceIsBuiltWhereThereIsACompiler) {
+  std::unique_ptr<Device> device = open();
+  SourceText source{".version 8.0\n.entry nothing(\n", {{"tile.h", "// tiles"}}, {"--std=c++20"}};
+  setenv("M3C_NVRTC", M3C_FAKE_NVRTC, 1);
+  std::vector<std::byte> code = device->build(source, "nothing");
+  EXPECT_EQ(device->load(code, "nothing")->kernel("nothing", {})->name(), "nothing");
+  source.text += "broken";
+  expectAll(messageOf([&] { device->build(source, "nothing"); }),
+            {"kernel nothing cannot be built from its source", "nothing.cu(1): error", "// tiles",
+             "--std=c++20", "--gpu-architecture=sm_90a"});
+  setenv("M3C_NVRTC", "/absent/libnvrtc.so", 1);
+  expectAll(messageOf([&] { device->build(source, "nothing"); }),
+            {"no compiler for kernel nothing", "/absent/libnvrtc.so", "pip install"});
+  setenv("M3C_NVRTC", M3C_FAKE_CUDA, 1);
+  expectAll(messageOf([&] { device->build(source, "nothing"); }), {"too old", "nvrtcVersion"});
+  unsetenv("M3C_NVRTC");
+}

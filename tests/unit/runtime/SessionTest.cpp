@@ -356,14 +356,21 @@ namespace {
 
 /// The toy model on a device whose memory the CPU cannot reach: the CUDA driver over a library
 /// without a GPU.
-std::unique_ptr<Engine> fakeGpuEngine() {
-  test::ToyOptions options;
-  options.code = ".version 8.0\n.entry toy_insert(\n.entry toy_taps(\n.entry toy_logits(\n";
+constexpr const char *toyText =
+    ".version 8.0\n.entry toy_insert(\n.entry toy_taps(\n.entry toy_logits(\n";
+
+std::unique_ptr<Engine> fakeGpuEngine(const test::ToyOptions &options) {
   auto engine = std::make_unique<Engine>(
       plan::PlanFile::fromBytes(test::toyPlan(options).bytes(), "toy.m3plan"),
       hal::createCudaDriver(M3C_FAKE_CUDA)->open(0, {}));
   engine->bindWeights(ScaleSource());
   return engine;
+}
+
+std::unique_ptr<Engine> fakeGpuEngine() {
+  test::ToyOptions options;
+  options.code = toyText;
+  return fakeGpuEngine(options);
 }
 
 } // namespace
@@ -417,4 +424,36 @@ TEST(SessionOnAGpu, TimesAreThoseOfTheLaunches) {
   Append append{session.create(), token, Want::Last};
   session.run({&append, 1}, nullptr);
   EXPECT_EQ(calls, 1u);
+}
+
+// A plan for another chip, with its sources: they are built for this one.
+TEST(SessionOnAGpu, APlanWithoutCodeForItIsBuiltFromItsSource) {
+  test::ToyOptions options;
+  options.code = "code of another chip";
+  options.features = {"sm_80a"};
+  options.source = toyText;
+  options.sourceFeatures = {"sm_75", "sm_90"};
+  setenv("M3C_NVRTC", M3C_FAKE_NVRTC, 1);
+  std::unique_ptr<Engine> engine = fakeGpuEngine(options);
+  EXPECT_EQ(engine->codeBytes(), std::string_view(toyText).size());
+  Session session(*engine, {.pages = 4});
+  std::vector<int32_t> tokens = tokensOf(5, 9);
+  Append append{session.create(), tokens, Want::Last};
+  session.run({&append, 1}, [&](size_t, size_t, std::span<const float> row) {
+    expectLogits(tokens, row, "from source");
+  });
+
+  auto messageOf = [&] {
+    try {
+      fakeGpuEngine(options);
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  setenv("M3C_NVRTC", "/absent", 1);
+  EXPECT_NE(messageOf().find("no compiler for kernel"), std::string::npos) << messageOf();
+  unsetenv("M3C_NVRTC");
+  options.sourceFeatures = {"sm_75"};
+  EXPECT_NE(messageOf().find("has no code for this device"), std::string::npos) << messageOf();
 }

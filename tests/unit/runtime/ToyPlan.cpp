@@ -144,7 +144,20 @@ PlanWriter toyPlan(const ToyOptions &options) {
     bytes.assign(reinterpret_cast<const std::byte *>(options.code.data()),
                  reinterpret_cast<const std::byte *>(options.code.data() + options.code.size()));
   uint32_t code = writer.addSection(SectionKind::Code, bytes);
-  writer.setTables(toyTables(code, options));
+  TablesT tables = toyTables(code, options);
+  if (!options.source.empty()) {
+    uint32_t source = writer.addSection(SectionKind::Source, options.source);
+    for (auto &kernel : tables.kernels)
+      for (auto &object : kernel->objects)
+        object->source_section = int32_t(source);
+    auto header = std::make_unique<NamedSectionT>();
+    header->name = "tile.h";
+    header->section = writer.addSection(SectionKind::Extra, "// tiles");
+    tables.targets[0]->headers.push_back(std::move(header));
+    tables.targets[0]->build_options = {"--std=c++20"};
+    tables.targets[0]->source_features = options.sourceFeatures;
+  }
+  writer.setTables(tables);
   writer.setManifest(R"({"model": "toy"})");
   return writer;
 }

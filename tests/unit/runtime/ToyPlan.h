@@ -19,6 +19,9 @@ struct ToyOptions {
   uint32_t vocab = toyVocab;
   std::vector<std::string> features = {}; ///< required by the only target
   std::string code = "";                  ///< instead of testKernelCode()
+  /// Source of every kernel, for devices with one of these features.
+  std::string source = "";
+  std::vector<std::string> sourceFeatures = {};
 };
 
 /// Tables of the toy model: one layer, one weight ("scale", F32 [vocab]), one KV head, six experts
