@@ -34,9 +34,27 @@ std::string tileArguments(TileType type) {
   return formatv("{0}, {1}, {2}", elementType(type.getElement()), type.getRows(), type.getCols());
 }
 
+/// The device headers' name of a tile type.
+std::string tileType(TileType type) {
+  switch (type.getLayout()) {
+  case Layout::Lanes:
+    return "Tile<" + tileArguments(type) + ">";
+  case Layout::PerLane:
+    return formatv("LaneTile<{0}, {1}, {2}>", elementType(type.getElement()), type.getRows(),
+                   type.getCols());
+  case Layout::MmaA:
+    return "FragmentA";
+  case Layout::MmaB:
+    return formatv("FragmentB<{0}>", type.getCols());
+  case Layout::MmaAcc:
+    return formatv("FragmentAcc<{0}>", type.getCols());
+  }
+  llvm_unreachable("layout");
+}
+
 std::string variableType(Type type) {
   if (auto tile = dyn_cast<TileType>(type))
-    return "Tile<" + tileArguments(tile) + ">";
+    return tileType(tile);
   if (auto view = dyn_cast<ViewType>(type))
     return elementType(view.getElement()) + " *";
   return elementType(type);
@@ -109,7 +127,7 @@ FailureOr<std::string> Printer::run() {
     types.push_back(variableType(argument.getType()));
     parameters.push_back(names[argument]);
   }
-  out = style.prologue + style.open(kernel.getSymName(), types, parameters);
+  out = style.prologue + style.open(kernel, types, parameters);
   if (failed(block(kernel.getBody().front())))
     return failure();
   out += "}\n";
@@ -174,6 +192,17 @@ LogicalResult Printer::memory(Operation *op) {
         names[op.getResult()] = ("block" + stringifyAxis(op.getAxis()).upper());
         return success();
       })
+      .Case([&](WarpIdOp op) {
+        line("i64 " + fresh(op.getResult(), "warp") + " = warpId();" + origin(op));
+        return success();
+      })
+      .Case([&](StoreTransposedOp op) {
+        line(formatv("storeTransposed({0}, {1}, {2});", name(op.getValue()),
+                     address(op.getView(), op.getIndices()),
+                     op.getView().getType().getStride(op.getIndices().size() - 2)) +
+             origin(op));
+        return success();
+      })
       .Case([&](AllocOp op) -> LogicalResult {
         if (!op.getOffset())
           return op.emitOpError("has no offset; run tile-assign-shared");
@@ -199,6 +228,19 @@ LogicalResult Printer::memory(Operation *op) {
         return success();
       })
       .Case([&](LoadOp op) {
+        TileType type = op.getResult().getType();
+        if (type.getLayout() != Layout::Lanes) {
+          ViewType view = op.getView().getType();
+          size_t rank = view.getShape().size();
+          std::string rows;
+          if (op.getLimit())
+            rows = formatv(", {0} - {1}", name(op.getLimit()), name(op.getIndices()[0]));
+          define(op, "t",
+                 formatv("load<{0}>({1}, {2}{3})", tileType(type),
+                         address(op.getView(), op.getIndices()),
+                         rank > 1 ? view.getStride(unsigned(rank) - 2) : 0, rows));
+          return success();
+        }
         BoxLayout box = *boxLayout(op.getView().getType(), op.getSizes());
         define(op, "t",
                formatv("load<{0}, {1}>({2}, {3})", tileArguments(op.getResult().getType()),
@@ -259,9 +301,10 @@ LogicalResult Printer::memory(Operation *op) {
 LogicalResult Printer::arithmetic(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](FillOp op) {
-        define(op, "t",
-               formatv("fill<{0}>({1})", tileArguments(op.getResult().getType()),
-                       name(op.getValue())));
+        TileType type = op.getResult().getType();
+        std::string arguments =
+            type.getLayout() == Layout::Lanes ? tileArguments(type) : tileType(type);
+        define(op, "t", formatv("fill<{0}>({1})", arguments, name(op.getValue())));
         return success();
       })
       .Case([&](ReduceOp op) {
@@ -320,6 +363,13 @@ LogicalResult Printer::arithmetic(Operation *op) {
         define(op, "w",
                formatv("{0}({1}, {2}{3})", atomCall(op.getAtom(), plain), name(op.getWords()),
                        name(op.getPart()), scale));
+        return success();
+      })
+      .Case([&](DequantFragmentOp op) {
+        std::string plain = formatv("fragment_{0}", stringifyFormat(op.getFormat()));
+        std::string scale = op.getScale() ? ", " + name(op.getScale()) : "";
+        define(op, "a",
+               formatv("{0}({1}{2})", atomCall(op.getAtom(), plain), name(op.getWords()), scale));
         return success();
       })
       .Case([&](DecodeOp op) {

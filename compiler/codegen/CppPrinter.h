@@ -13,9 +13,9 @@ namespace m3c::codegen {
 struct EntryStyle {
   /// Lines before the first kernel: includes, attributes.
   std::string prologue;
-  /// Opens the entry function `name` and declares one variable per parameter
+  /// Opens the entry function of `kernel` and declares one variable per parameter
   /// (`types[i]` is the C++ type of the variable `names[i]`).
-  std::function<std::string(llvm::StringRef name, llvm::ArrayRef<std::string> types,
+  std::function<std::string(tile::KernelOp kernel, llvm::ArrayRef<std::string> types,
                             llvm::ArrayRef<std::string> names)>
       open;
 };

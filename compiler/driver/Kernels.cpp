@@ -30,11 +30,9 @@ const Atom *atomOf(mlir::Operation *op, const Target &target, const Chip &chip) 
   auto function = op->getAttrOfType<mlir::StringAttr>("atom");
   if (!function)
     return nullptr;
-  auto format = op->getAttrOfType<tile::FormatAttr>("format");
-  llvm::StringRef formatName = format ? tile::stringifyFormat(format.getValue()) : "";
   for (const Atom &atom : target.atoms())
     if (op->getName().getStringRef() == atom.op && function.getValue() == atom.function &&
-        formatName == atom.format && (atom.chip.empty() || atom.chip == chip.name))
+        atomFormat(op) == atom.format && (atom.chip.empty() || atom.chip == chip.name))
       return &atom;
   return nullptr;
 }

@@ -16,6 +16,8 @@ static_assert(int(planir::Recipe::Raw) == int(plan::Recipe::Raw) &&
               int(planir::Recipe::ToF32) == int(plan::Recipe::ToF32) &&
               int(planir::Recipe::PanelWords) == int(plan::Recipe::PanelWords) &&
               int(planir::Recipe::PanelScales) == int(plan::Recipe::PanelScales) &&
+              int(planir::Recipe::FragmentWords) == int(plan::Recipe::FragmentWords) &&
+              int(planir::Recipe::FragmentScales) == int(plan::Recipe::FragmentScales) &&
               int(planir::Recipe::Scalar) == int(plan::Recipe::Scalar) &&
               int(planir::Recipe::Reciprocal) == int(plan::Recipe::Reciprocal));
 static_assert(int(planir::CacheType::F32) == int(plan::CacheType::F32) &&

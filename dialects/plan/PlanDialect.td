@@ -53,7 +53,9 @@ def Plan_RecipeEnum : Plan_Enum<"Recipe", "what a checkpoint tensor becomes in a
   I32EnumAttrCase<"PanelWords", 2, "panel_words">,
   I32EnumAttrCase<"PanelScales", 3, "panel_scales">,
   I32EnumAttrCase<"Scalar", 4, "scalar">,
-  I32EnumAttrCase<"Reciprocal", 5, "reciprocal">
+  I32EnumAttrCase<"Reciprocal", 5, "reciprocal">,
+  I32EnumAttrCase<"FragmentWords", 6, "fragment_words">,
+  I32EnumAttrCase<"FragmentScales", 7, "fragment_scales">
 ]>;
 def Plan_RecipeAttr : Plan_EnumAttr<Plan_RecipeEnum, "recipe">;
 

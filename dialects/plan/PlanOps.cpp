@@ -115,10 +115,14 @@ static LogicalResult verifyPiece(WeightBufferOp op, Attribute attribute, bool pa
 }
 
 LogicalResult WeightBufferOp::verify() {
-  bool words = getRecipe() == Recipe::PanelWords, scales = getRecipe() == Recipe::PanelScales;
+  bool fragments = getRecipe() == Recipe::FragmentWords || getRecipe() == Recipe::FragmentScales;
+  bool words = getRecipe() == Recipe::PanelWords || getRecipe() == Recipe::FragmentWords;
+  bool scales = getRecipe() == Recipe::PanelScales || getRecipe() == Recipe::FragmentScales;
   if (getBytes() <= 0 || getPieces().empty())
     return emitOpError("a weight buffer has bytes and pieces");
   int64_t expected = getPanels() * panelRows * getRowLength() * (words ? getBits() : 8) / 8;
+  if (fragments && getAbreast() != 1)
+    return emitOpError("panel-bytes: panels of fragments do not lie abreast");
   if ((words || scales) && (getAbreast() < 1 || getPanels() % getAbreast()))
     return emitOpError("panel-bytes: ")
            << getAbreast() << " panels abreast do not divide " << getPanels();

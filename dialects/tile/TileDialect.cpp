@@ -57,26 +57,52 @@ static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape) {
 Type TileType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   Type element;
+  Layout layout = Layout::Lanes;
   if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
-      parser.parseType(element) || parser.parseGreater())
+      parser.parseType(element))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    StringRef keyword;
+    if (parser.parseKeyword(&keyword))
+      return {};
+    std::optional<Layout> parsed = symbolizeLayout(keyword);
+    if (!parsed) {
+      parser.emitError(parser.getNameLoc(), "unknown layout ") << keyword;
+      return {};
+    }
+    layout = *parsed;
+  }
+  if (parser.parseGreater())
     return {};
   if (shape.size() != 2) {
     parser.emitError(parser.getNameLoc(), "a tile has two dimensions, found ") << shape.size();
     return {};
   }
-  return parser.getChecked<TileType>(parser.getContext(), shape[0], shape[1], element);
+  return parser.getChecked<TileType>(parser.getContext(), shape[0], shape[1], element, layout);
 }
 
 void TileType::print(AsmPrinter &printer) const {
-  printer << "<" << getRows() << "x" << getCols() << "x" << getElement() << ">";
+  printer << "<" << getRows() << "x" << getCols() << "x" << getElement();
+  if (getLayout() != Layout::Lanes)
+    printer << ", " << stringifyLayout(getLayout());
+  printer << ">";
 }
 
 LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
-                               int64_t cols, Type element) {
+                               int64_t cols, Type element, Layout layout) {
   if (rows < 1 || cols < 1)
     return emitError() << "T-T1: a tile has at least one row and one column";
-  if (!isElement(element))
-    return emitError() << "T-T2: " << element << " is no element type of a tile";
+  bool operand = layout == Layout::MmaA || layout == Layout::MmaB;
+  if (operand ? !element.isBF16() : !isElement(element))
+    return emitError() << "T-T2: " << element << " is no element type of a tile in layout "
+                       << stringifyLayout(layout);
+  bool fits = layout == Layout::Lanes || (layout == Layout::PerLane && 32 % rows == 0) ||
+              (layout == Layout::MmaA && rows == 16 && cols == 64) ||
+              (layout == Layout::MmaB && rows == 64 && cols % 8 == 0) ||
+              (layout == Layout::MmaAcc && rows == 16 && cols % 8 == 0 && element.isF32());
+  if (!fits)
+    return emitError() << "T-T3: " << rows << "x" << cols << " is no tile in layout "
+                       << stringifyLayout(layout);
   return success();
 }
 

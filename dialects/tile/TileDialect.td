@@ -43,6 +43,11 @@ def Tile_Format : Tile_Enum<"Format", "element format of stored codes", [
     I32EnumAttrCase<"E4M3", 2, "e4m3">, I32EnumAttrCase<"E2M1", 3, "e2m1">,
     I32EnumAttrCase<"E8M0", 4, "e8m0">, I32EnumAttrCase<"UE4M3", 5, "ue4m3">]>;
 
+def Tile_Layout : Tile_Enum<"Layout", "how a tile lies in the registers of a warp", [
+    I32EnumAttrCase<"Lanes", 0, "lanes">, I32EnumAttrCase<"PerLane", 1, "per_lane">,
+    I32EnumAttrCase<"MmaA", 2, "mma_a">, I32EnumAttrCase<"MmaB", 3, "mma_b">,
+    I32EnumAttrCase<"MmaAcc", 4, "mma_acc">]>;
+
 def Tile_AxisAttr : EnumAttr<Tile_Dialect, Tile_Axis, "axis">;
 def Tile_ReduceKindAttr : EnumAttr<Tile_Dialect, Tile_ReduceKind, "reduce_kind">;
 def Tile_SideAttr : EnumAttr<Tile_Dialect, Tile_Side, "side">;
@@ -57,8 +62,18 @@ def Tile_TileType : Tile_Type<"Tile", "tile"> {
   let description = [{
     `!tile.tile<6x16xf32>`. Vector lanes run along the columns. A tile with one column is a set of
     scalars that broadcast against the lanes of another operand.
+
+    Targets with matrix instructions have further layouts. `per_lane`: `!tile.tile<32x4xi32, per_lane>`
+    gives each lane of a warp one row (two lanes share a row of 16). `mma_a` (16 outputs × 64 k), `mma_b`
+    (64 k × columns) and `mma_acc` (16 × columns) are the operands of m16n8k16 instructions (PTX ISA,
+    "Matrix fragments for mma.m16n8k16"), with one freedom taken: lane t of a quad holds the 16
+    consecutive k from 16t on, four of them in each of four instructions. A product does not depend on
+    the order of k, as long as both operands agree.
   }];
-  let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$element);
+  let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$element,
+                        "::m3c::tile::Layout":$layout);
+  let builders = [TypeBuilder<(ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$element),
+                              [{ return $_get($_ctxt, rows, cols, element, Layout::Lanes); }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

@@ -88,8 +88,15 @@ static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> s
     return op->emitOpError("T-M7: the box has ")
            << layout->count * layout->length << " elements, " << tile << " has "
            << tile.getRows() * tile.getCols();
-  if (view.getElement() != tile.getElement())
+  Type stored = view.getElement(), element = tile.getElement();
+  if (stored != element && !(stored.isInteger(16) && element.isBF16()))
     return op->emitOpError("T-M8: element types differ: ") << view << " and " << tile;
+  if (tile.getLayout() == Layout::PerLane && layout->count > 1)
+    return op->emitOpError("T-M10: a tile in layout per_lane is a contiguous box");
+  ArrayRef<int64_t> box = sizes.take_back(2);
+  if (tile.getLayout() == Layout::MmaB &&
+      (box.size() != 2 || box[0] != tile.getCols() || box[1] != tile.getRows()))
+    return op->emitOpError("T-M11: ") << tile << " is the transpose of rows of 64 elements";
   return success();
 }
 
@@ -97,6 +104,15 @@ LogicalResult LoadOp::verify() {
   if (failed(verifyIndices(*this, getView().getType(), getIndices().size())))
     return failure();
   return verifyBox(*this, getView().getType(), getSizes(), getResult().getType());
+}
+
+LogicalResult StoreTransposedOp::verify() {
+  ViewType view = getView().getType();
+  if (failed(verifyIndices(*this, view, getIndices().size())))
+    return failure();
+  if (getValue().getType().getLayout() != Layout::MmaAcc || !view.getElement().isF32())
+    return emitOpError("T-M12: an accumulator and a view of f32 expected");
+  return success();
 }
 
 LogicalResult StoreOp::verify() {
@@ -319,7 +335,20 @@ LogicalResult SliceOp::verify() {
 
 //===- Atoms ----------------------------------------------------------------------------------===//
 
+/// Operands of a matrix instruction.
+static LogicalResult verifyFragments(MmaOp op, TileType a, TileType b, TileType acc) {
+  if (a.getLayout() != Layout::MmaA || b.getLayout() != Layout::MmaB ||
+      acc.getLayout() != Layout::MmaAcc || b.getCols() != acc.getCols() ||
+      op.getResult().getType() != acc)
+    return op.emitOpError(
+               "T-A9: layouts mma_a, mma_b and mma_acc of equal columns expected, found ")
+           << a << ", " << b << ", " << acc;
+  return success();
+}
+
 LogicalResult MmaOp::verify() {
+  if (getAcc().getType().getLayout() != Layout::Lanes)
+    return verifyFragments(*this, getA().getType(), getB().getType(), getAcc().getType());
   TileType a = getA().getType(), b = getB().getType(), acc = getAcc().getType();
   bool onB = getSide() == Side::B;
   int64_t m = onB ? a.getRows() : a.getCols(), ka = onB ? a.getCols() : a.getRows();
@@ -360,6 +389,27 @@ LogicalResult DequantWordsOp::verify() {
   }
   if (getFormat() == Format::E8M0 || getFormat() == Format::UE4M3)
     return emitOpError("T-A6: ") << stringifyFormat(getFormat()) << " is a scale format";
+  return success();
+}
+
+LogicalResult DequantFragmentOp::verify() {
+  TileType words = getWords().getType(), out = getResult().getType();
+  int64_t bits = getFormat() == Format::BF16 ? 16 : getFormat() == Format::E4M3 ? 8 : 4;
+  if (getFormat() == Format::F32 || getFormat() == Format::E8M0)
+    return emitOpError("T-A10: bf16, e4m3 or e2m1 expected");
+  if (out.getLayout() != Layout::MmaA || words.getLayout() != Layout::PerLane ||
+      words.getRows() != 32 || words.getCols() != bits || !words.getElement().isInteger(32))
+    return emitOpError("T-A11: ") << bits
+                                  << " words of i32 in each lane give a tile in layout mma_a";
+  int64_t scaleRows = getFormat() == Format::E2M1 ? 32 : 16;
+  if (bool(getScale()) != (bits < 16))
+    return emitOpError("T-A12: e4m3 and e2m1 have scales, bf16 has none");
+  if (getScale()) {
+    TileType scale = getScale().getType();
+    if (scale.getLayout() != Layout::PerLane || scale.getRows() != scaleRows ||
+        scale.getCols() != 2 || !scale.getElement().isInteger(8))
+      return emitOpError("T-A12: the scales are ") << scaleRows << "x2xi8 in layout per_lane";
+  }
   return success();
 }
 

@@ -20,7 +20,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
   let description = [{
     The body runs once per work item of a three-dimensional grid. Parameters are views (pointers) and
     64-bit scalars, in launch order. `family` names the builder, `schedule` is the dictionary of
-    choices that it was built with, `shared_bytes` is filled in by `tile-assign-shared`.
+    choices that it was built with, `shared_bytes` is filled in by `tile-assign-shared`. With `warps`, so
+    many warps run a work item together, each of them the whole body; `tile.warp_id` tells them apart,
+    shared memory and `tile.barrier` join them.
 
     Example:
     ```mlir
@@ -40,7 +42,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        StrAttr:$family, DictionaryAttr:$schedule,
-                       OptionalAttr<I64Attr>:$shared_bytes,
+                       OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$shared_bytes,
                        OptionalAttr<StrAttr>:$plain_sibling,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
@@ -70,6 +72,12 @@ def Tile_BlockIdOp : Tile_Op<"block_id", [Pure]> {
   let assemblyFormat = "$axis attr-dict";
 }
 
+def Tile_WarpIdOp : Tile_Op<"warp_id", [Pure]> {
+  let summary = "this warp's number in its work item";
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 //===- Memory ---------------------------------------------------------------------------------===//
 
 def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
@@ -92,18 +100,25 @@ def Tile_ReinterpretOp : Tile_Op<"reinterpret", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_LoadOp : Tile_Op<"load"> {
+def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments]> {
   let summary = "memory to registers";
   let description = [{
     Reads the box of `sizes` at `indices`; its elements, row-major, are the elements of the tile,
     row-major. The box is a run of equal chunks: contiguous elements, repeated along one dimension.
+
+    A tile in layout `per_lane` is a contiguous box in which runs of 16 bytes alternate between the
+    lanes. One in layout `mma_b` is the transpose of a box of BF16 rows (i16 elements); with `limit`, rows
+    whose index in the view's first dimension is not below it read as the last one that is.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices,
-                       DenseI64ArrayAttr:$sizes);
+                       Optional<Index>:$limit, DenseI64ArrayAttr:$sizes);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = [{
-    $view `[` $indices `]` `sizes` $sizes attr-dict `:` type($view) `->` type($result)
+    $view `[` $indices `]` `sizes` $sizes (`limit` $limit^)? attr-dict `:` type($view) `->` type($result)
   }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view,
+                                 "::mlir::ValueRange":$indices, "::llvm::ArrayRef<int64_t>":$sizes),
+                            [{ build($_builder, $_state, result, view, indices, ::mlir::Value(), sizes); }]>];
   let hasVerifier = 1;
 }
 
@@ -120,6 +135,18 @@ def Tile_StoreOp : Tile_Op<"store", [AttrSizedOperandSegments]> {
     $value `,` $view `[` $indices `]` `sizes` $sizes (`limit` $limit^)? attr-dict
     `:` type($value) `,` type($view)
   }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreTransposedOp : Tile_Op<"store_transposed"> {
+  let summary = "an accumulator to memory, its columns as rows";
+  let description = [{
+    `view[row + n, col + m] = acc[m, n]` for a tile in layout `mma_acc`: each column of the product, a
+    row of the batch, becomes a run of outputs.
+  }];
+  let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
+                       Variadic<Index>:$indices);
+  let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
   let hasVerifier = 1;
 }
 
@@ -312,6 +339,9 @@ def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
     `side` says which operand lies along the lanes. With `b` (the default) the tiles are a [M,K],
     b [K,N], acc [M,N]; with `a` all three are kept transposed: a [K,M], b [N,K], acc [N,M].
     `atom` is set by `tile-select-atoms`.
+
+    In layouts `mma_a`, `mma_b` and `mma_acc` operands are BF16, products exact, the accumulator FP32 and
+    the order of additions the matrix instruction's own.
   }];
   let arguments = (ins Tile_TileType:$a, Tile_TileType:$b, Tile_TileType:$acc,
                        DefaultValuedAttr<Tile_SideAttr, "::m3c::tile::Side::B">:$side,
@@ -346,6 +376,23 @@ def Tile_DequantWordsOp : Tile_Op<"dequant_words", [Pure]> {
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = [{
     $words `[` $part `]` (`scale` $scale^ `:` type($scale))? `format` $format attr-dict
+    `:` type($words) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DequantFragmentOp : Tile_Op<"dequant_fragment", [Pure]> {
+  let summary = "packed words of 16 outputs × 64 k to the left operand of a matrix instruction";
+  let description = [{
+    `words` holds in each lane the codes of its fragment (recipe FragmentWords of plan.fbs), `scale` the
+    two scale bytes of its two rows (FragmentScales): E4M3 for e2m1, E8M0 for e4m3. The result is code
+    times scale in BF16, exact (at most 6 significant bits).
+  }];
+  let arguments = (ins Tile_TileType:$words, Optional<Tile_TileType>:$scale, Tile_FormatAttr:$format,
+                       OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $words (`scale` $scale^ `:` type($scale))? `format` $format attr-dict
     `:` type($words) `->` type($result)
   }];
   let hasVerifier = 1;

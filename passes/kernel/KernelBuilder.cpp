@@ -17,6 +17,7 @@ KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef family,
   b.setInsertionPointToEnd(module.getBody());
   op = tile::KernelOp::create(b, name, b.getFunctionType(parameters, {}), family,
                               scheduleAttr(b, schedule));
+  useWarps(schedule);
   b.setInsertionPointToEnd(&op.getBody().front());
 }
 
@@ -30,8 +31,32 @@ tile::KernelOp KernelBuilder::finish() {
 tile::TileType KernelBuilder::tile(int64_t rows, int64_t cols, Type element) {
   return tile::TileType::get(b.getContext(), rows, cols, element);
 }
+tile::TileType KernelBuilder::fragment(int64_t rows, int64_t cols, Type element,
+                                       tile::Layout layout) {
+  return tile::TileType::get(b.getContext(), rows, cols, element, layout);
+}
 tile::ViewType KernelBuilder::view(ArrayRef<int64_t> shape, Type element, tile::Space space) {
   return tile::ViewType::get(b.getContext(), shape, element, space);
+}
+
+//===- Warps ----------------------------------------------------------------------------------===//
+
+void KernelBuilder::useWarps(const Schedule &schedule) {
+  if (auto found = schedule.find("warps"); found != schedule.end())
+    op.setWarps(found->second);
+}
+
+Value KernelBuilder::warpId() {
+  return warps() > 1 ? tile::WarpIdOp::create(b, b.getIndexType()) : index(0);
+}
+
+void KernelBuilder::barrier() {
+  if (warps() > 1)
+    tile::BarrierOp::create(b);
+}
+
+void KernelBuilder::eachByWarp(Value lower, Value upper, function_ref<void(Value)> body) {
+  forLoop(add(lower, warpId()), upper, warps(), body);
 }
 
 //===- Scalars --------------------------------------------------------------------------------===//

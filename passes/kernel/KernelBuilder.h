@@ -32,6 +32,7 @@ public:
   Type byteType() { return b.getI8Type(); }
   tile::TileType tile(int64_t rows, int64_t cols, Type element);
   tile::TileType tile(int64_t rows, int64_t cols) { return tile(rows, cols, f32Type()); }
+  tile::TileType fragment(int64_t rows, int64_t cols, Type element, tile::Layout layout);
   tile::ViewType view(llvm::ArrayRef<int64_t> shape, Type element,
                       tile::Space space = tile::Space::Global);
 
@@ -70,6 +71,15 @@ public:
                 llvm::function_ref<Values()> otherwise);
   void pipeline(Value lower, Value upper, int64_t step, llvm::function_ref<void(Value)> roles);
   void role(llvm::StringRef name, llvm::function_ref<void()> body);
+
+  //===- Warps of a work item
+  /// As many warps as the schedule asks for, where it asks.
+  void useWarps(const Schedule &schedule);
+  int64_t warps() { return int64_t(op.getWarps().value_or(1)); }
+  Value warpId();
+  void barrier();
+  /// Iterations lower … upper − 1, each by one warp.
+  void eachByWarp(Value lower, Value upper, llvm::function_ref<void(Value)> body);
 
   //===- Memory
   Value blockId(tile::Axis axis);

@@ -1,5 +1,7 @@
 #include "passes/kernel/Product.h"
 
+#include "passes/kernel/FragmentProduct.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -13,10 +15,15 @@ SmallVector<Type> weightParameterTypes(MLIRContext *context, const PackedWeight 
   };
   int64_t blocks = weight.panels * weight.matrices / weight.abreast;
   int64_t line = weight.abreast * panelOutputs;
-  SmallVector<Type> types = {
-      view({blocks, weight.k / weight.perWord(), line}, IntegerType::get(context, 32))};
-  if (!weight.scales.empty())
-    types.push_back(view({blocks, weight.k / weight.group(), line}, IntegerType::get(context, 8)));
+  SmallVector<Type> types;
+  if (weight.fragments) {
+    types = fragmentParameterTypes(context, weight);
+  } else {
+    types = {view({blocks, weight.k / weight.perWord(), line}, IntegerType::get(context, 32))};
+    if (!weight.scales.empty())
+      types.push_back(
+          view({blocks, weight.k / weight.group(), line}, IntegerType::get(context, 8)));
+  }
   if (!weight.global.empty())
     types.push_back(view({ShapedType::kDynamic}, Float32Type::get(context)));
   return types;
@@ -165,6 +172,37 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
   });
 }
 
+/// Each warp streams a part of K; their sums are added in the order of the warps, and each row goes
+/// on in one warp.
+static void emitSplitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+  int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
+  int64_t cols = panels * panelOutputs, parts = product.schedule.at("k_warps");
+  int64_t part = product.weight.shape.k / parts;
+  Value warp = kb.warpId(), zero = kb.index(0);
+  Value sums = kb.alloc({parts, rows, cols}, kb.f32Type());
+  kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
+    Value acc = kb.fill(0.0, rows, cols);
+    Values result = forEachK(kb, product.weight, product.panel, panels, 0, kb.mul(warp, part), part,
+                             acc, [&](Value k, Value weights, ValueRange carried) {
+                               Value x = kb.loadF32(product.x, {row, k}, {rows, 1}, rows, 1);
+                               return Values{kb.mma(x, weights, carried[0])};
+                             });
+    kb.barrier(); // the sums of the rows before have been read
+    kb.store(result[0], sums, {warp, zero, zero}, {1, rows, cols});
+    kb.barrier();
+    Value count = kb.min(kb.sub(product.rowEnd, row), kb.index(rows));
+    kb.eachByWarp(zero, count, [&](Value local) {
+      Value sum = kb.forLoop(
+          zero, kb.index(parts), 1, kb.fill(0.0, 1, cols), [&](Value p, ValueRange carried) {
+            Value more = kb.load(sums, {p, local, zero}, {1, 1, cols}, 1, cols);
+            return Values{kb.map({carried[0], more}, 1, cols,
+                                 [&](ValueRange v) { return kb.addf(v[0], v[1]); })};
+          })[0];
+      epilogue(sum, kb.add(row, local));
+    });
+  });
+}
+
 /// A chunk of the panels is dequantised into a ring, then multiplied with one tile of rows after
 /// the other; partial sums wait in shared memory between chunks.
 static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
@@ -220,18 +258,73 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
 }
 
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
-  if (product.schedule.at("ring"))
-    emitRing(kb, product, epilogue);
-  else
-    emitStreaming(kb, product, epilogue);
+  if (usesFragments(product.schedule))
+    return emitFragmentProduct(kb, product, epilogue);
+  if (product.schedule.count("k_warps"))
+    return emitSplitStreaming(kb, product, epilogue);
+  auto plain = [&] {
+    product.schedule.at("ring") ? emitRing(kb, product, epilogue)
+                                : emitStreaming(kb, product, epilogue);
+  };
+  if (kb.warps() == 1)
+    return plain();
+  // Beside a product that several warps share, one warp does this one.
+  kb.barrier();
+  kb.when(kb.equal(kb.warpId(), kb.index(0)), plain);
+  kb.barrier();
 }
 
-Schedule productProblem(const PackedWeight &weight, Type x) {
-  return {{"n", weight.outputs}, {"k", weight.k}, {"bits", 8 * tile::elementBytes(x)}};
+bool usesFragments(const Schedule &schedule) { return schedule.count("k_split"); }
+
+Schedule productProblem(ArrayRef<m3::WeightOp> sources, Type activations) {
+  m3::WeightOp first = sources.front();
+  PackedWeight shape;
+  shape.encoding = first.weightType().getEncoding();
+  int64_t n = 0;
+  for (m3::WeightOp source : sources)
+    n += source.weightType().rows();
+  return {{"n", n},
+          {"k", first.weightType().cols()},
+          {"weight_bits", 32 / shape.perWord()},
+          {"activation_bits", activations.getIntOrFloatBitWidth()}};
+}
+
+RowBlock::RowBlock(KernelBuilder &kb, const Schedule &schedule, Value rows)
+    : begin(kb.index(0)), end(rows) {
+  auto block = schedule.find("row_block");
+  if (block == schedule.end())
+    return;
+  begin = kb.mul(kb.blockId(tile::Axis::Y), block->second);
+  end = kb.min(kb.add(begin, block->second), rows);
+}
+
+void setPanels(Schedule &schedule, int64_t panels) {
+  schedule.at("panels") = panels;
+  if (!usesFragments(schedule))
+    return;
+  int64_t &split = schedule.at("k_split");
+  while (panels % (schedule.at("warps") / split)) // fewer panels: more warps along K
+    split *= 2;
+}
+
+static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int64_t panelUnit) {
+  int64_t panels = std::max(schedule.at("panels"), panelUnit);
+  while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
+    --panels;
+  setPanels(schedule, panels);
+  return schedule;
 }
 
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
                      int64_t rows) {
+  if (usesFragments(schedule))
+    return fitFragments(schedule, weight, panelUnit);
+  if (auto split = schedule.find("k_warps"); split != schedule.end()) {
+    int64_t unit = std::max(weight.group(), weight.perWord());
+    while (weight.k % split->second || weight.k / split->second % unit)
+      split->second /= 2;
+    schedule["warps"] = split->second;
+  }
   int64_t &panels = schedule.at("panels"), &tileRows = schedule.at("rows");
   int64_t accumulators = tileRows * panels, tilePanels = panels;
   panels = std::max(panels, panelUnit);
@@ -259,7 +352,8 @@ Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t pane
 }
 
 SmallVector<planir::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows) {
-  int64_t rowBlock = schedule.at("ring") ? schedule.at("row_block") : rows;
+  auto block = schedule.find("row_block");
+  int64_t rowBlock = block == schedule.end() ? rows : block->second;
   return {{panels / schedule.at("panels"), 0}, {int64_t(llvm::divideCeil(rows, rowBlock)), 0}};
 }
 

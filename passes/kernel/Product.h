@@ -37,7 +37,7 @@ struct Product {
   /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
   std::function<Value(Value row)> rowOfX = {};
   /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a panel)
-  /// and, for BF16 rows, perhaps widen
+  /// or k_warps (warps that share K)
   Schedule schedule;
 };
 
@@ -47,13 +47,25 @@ using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 /// Emits the loops of one work item.
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
 
-/// What a schedule is chosen by: outputs, inputs, bits of an element of x.
-Schedule productProblem(const PackedWeight &weight, Type x);
+/// Sizes of a product as a target's schedule asks for them: n, k, bits of a weight's element and of
+/// an activation's.
+Schedule productProblem(llvm::ArrayRef<m3::WeightOp> sources, Type activations);
+/// True for a schedule that multiplies by matrix instructions (FragmentProduct.h).
+bool usesFragments(const Schedule &schedule);
+
+/// The rows of one work item where the second grid axis counts blocks of rows; all of `rows` else.
+struct RowBlock {
+  RowBlock(KernelBuilder &kb, const Schedule &schedule, Value rows);
+  Value begin, end;
+};
 
 /// `panels` and `k_chunk` of a schedule made to divide the weight, `rows` and `row_block` fitted to
 /// the bucket.
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
                      int64_t rows);
+
+/// Gives a fitted schedule another number of panels.
+void setPanels(Schedule &schedule, int64_t panels);
 
 /// Work items of a product: panels / (panels per item) × row blocks.
 llvm::SmallVector<planir::GridDim> productGrid(const Schedule &schedule, int64_t panels,

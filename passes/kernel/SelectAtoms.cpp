@@ -9,16 +9,9 @@ namespace m3c::kernel {
 
 namespace {
 
-/// The storage format that an op's atom depends on; empty where it depends on none.
-StringRef formatOf(Operation *op) {
-  if (auto attr = op->getAttrOfType<tile::FormatAttr>("format"))
-    return tile::stringifyFormat(attr.getValue());
-  return "";
-}
-
 const Atom *findAtom(const Target &target, const Chip &chip, Operation *op) {
   for (const Atom &atom : target.atoms())
-    if (op->getName().getStringRef() == atom.op && formatOf(op) == atom.format &&
+    if (op->getName().getStringRef() == atom.op && atomFormat(op) == atom.format &&
         (atom.chip.empty() || atom.chip == chip.name))
       return &atom;
   return nullptr;
@@ -34,8 +27,8 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
       return signalPassFailure();
     }
     WalkResult walk = getOperation().walk([&, target = target, row = row](Operation *op) {
-      if (!isa<tile::MmaOp, tile::FmaOp, tile::DequantWordsOp, tile::DequantGroupOp,
-               tile::QuantGroupOp>(op))
+      if (!isa<tile::MmaOp, tile::FmaOp, tile::DequantWordsOp, tile::DequantFragmentOp,
+               tile::DequantGroupOp, tile::QuantGroupOp>(op))
         return WalkResult::advance();
       // The plain spelling serves products with the lanes on the other side.
       if (auto mma = dyn_cast<tile::MmaOp>(op); mma && mma.getSide() == tile::Side::A)
@@ -43,7 +36,8 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
       const Atom *atom = findAtom(*target, *row, op);
       if (!atom) {
         op->emitError("no atom of ")
-            << chip << " does this" << (formatOf(op).empty() ? "" : " in format ") << formatOf(op);
+            << chip << " does this" << (atomFormat(op).empty() ? "" : " in format ")
+            << atomFormat(op);
         return WalkResult::interrupt();
       }
       op->setAttr("atom", StringAttr::get(op->getContext(), atom->function));

@@ -20,6 +20,7 @@ inline constexpr int64_t panelsAbreast = 2;
 /// A weight as kernels read it: names of its buffers, and its sizes in elements.
 struct PackedWeight {
   m3::Encoding encoding;
+  bool fragments = false;            ///< operands of matrix instructions, else panels of words
   std::string words, scales, global; ///< buffer symbols; empty where there is none
   int64_t outputs = 0;               ///< of one matrix, unpadded
   int64_t panels = 0;                ///< of one matrix
@@ -88,9 +89,9 @@ public:
   m3::WeightOp weightOp(llvm::StringRef symbol);
   /// Packs matrices side by side: the panels of source i start at panel i and step by the number of
   /// sources when `interleave`, else follow the sources before it. All share encoding and K; a
-  /// stack of experts is packed expert by expert.
+  /// stack of experts is packed expert by expert. With `fragments`, K must be a multiple of 64.
   mlir::FailureOr<PackedWeight> pack(llvm::StringRef name, llvm::ArrayRef<m3::WeightOp> sources,
-                                     bool interleave);
+                                     bool interleave, bool fragments = false);
   /// A vector as FP32, or a matrix as stored; the name of its buffer.
   std::string vector(m3::WeightOp weight);
   std::string raw(m3::WeightOp weight);

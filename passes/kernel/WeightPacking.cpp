@@ -98,7 +98,7 @@ void StepLowering::addWeightBuffer(StringRef symbol, planir::Recipe recipe, int6
 }
 
 FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp> sources,
-                                           bool interleave) {
+                                           bool interleave, bool fragments) {
   m3::WeightOp leader = sources.front();
   m3::WeightType first = leader.weightType();
   PackedWeight packed;
@@ -121,7 +121,8 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
     packed.panels += llvm::divideCeil(type.rows(), panelOutputs);
   }
 
-  packed.abreast = packed.panels % panelsAbreast ? 1 : panelsAbreast;
+  packed.fragments = fragments;
+  packed.abreast = fragments || packed.panels % panelsAbreast ? 1 : panelsAbreast;
 
   SmallVector<Attribute> words, scales, globals;
   bool divisor = packed.encoding == m3::Encoding::NVFP4Packed;
@@ -142,13 +143,16 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
     }
   }
   int64_t panels = packed.panels * packed.matrices, bits = 32 / perWord;
-  packed.words = (name + ".words").str();
-  addWeightBuffer(packed.words, planir::Recipe::PanelWords, bits, packed.k, panels, packed.abreast,
-                  panels * panelOutputs * packed.k * bits / 8, words);
+  packed.words = (name + (fragments ? ".fragments" : ".words")).str();
+  addWeightBuffer(
+      packed.words, fragments ? planir::Recipe::FragmentWords : planir::Recipe::PanelWords, bits,
+      packed.k, panels, packed.abreast, panels * panelOutputs * packed.k * bits / 8, words);
   if (!scales.empty()) {
-    packed.scales = (name + ".scales").str();
+    packed.scales = (name + (fragments ? ".fragment_scales" : ".scales")).str();
     int64_t groups = packed.k / packed.group();
-    addWeightBuffer(packed.scales, planir::Recipe::PanelScales, 8, groups, panels, packed.abreast,
+    addWeightBuffer(packed.scales,
+                    fragments ? planir::Recipe::FragmentScales : planir::Recipe::PanelScales,
+                    fragments ? packed.group() : 8, groups, panels, packed.abreast,
                     panels * panelOutputs * groups, scales);
   }
   if (!globals.empty()) {

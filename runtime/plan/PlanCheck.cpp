@@ -256,6 +256,19 @@ std::optional<uint64_t> weightBufferBytes(const WeightBuffer &buffer) {
       return std::nullopt;
     return panelBytes(buffer, bits);
   }
+  case Recipe::FragmentWords: {
+    uint32_t bits = buffer.bits();
+    if ((bits != 4 && bits != 8 && bits != 16) || buffer.abreast() != 1 ||
+        buffer.row_length() > uint64_t(1) << 32 || buffer.row_length() % 64 != 0)
+      return std::nullopt;
+    return panelBytes(buffer, bits);
+  }
+  case Recipe::FragmentScales: // two or four groups in 64 elements
+    if (buffer.row_length() > uint64_t(1) << 32 || buffer.row_length() % 2 != 0 ||
+        (buffer.bits() != 16 && buffer.bits() != 32) ||
+        buffer.row_length() % (64 / buffer.bits()) || buffer.abreast() != 1)
+      return std::nullopt;
+    return panelBytes(buffer, 8);
   case Recipe::PanelScales:
     if (buffer.row_length() > uint64_t(1) << 32)
       return std::nullopt;

@@ -23,7 +23,54 @@ void transpose(std::span<const std::byte> rows, uint64_t rowBytes, std::byte *to
     }
 }
 
+constexpr uint64_t fragmentColumns = 64, lanes = 32, laneColumns = 16, halfRows = 8;
+
+/// Word `word` of 16 codes: the pairs (2q, 2q+1) that it holds have their first code in the lower
+/// half of the word, their second in the upper.
+uint32_t pairedWord(const std::byte *codes, uint32_t bits, uint64_t word) {
+  uint32_t pairs = 16 / bits, value = 0;
+  for (uint32_t j = 0; j < pairs; ++j)
+    for (uint32_t second = 0; second < 2; ++second) {
+      uint64_t code = 2 * (word * pairs + j) + second;
+      uint64_t bit = code * bits;
+      uint32_t read = std::to_integer<uint32_t>(codes[bit / 8]);
+      if (bits == 16)
+        read |= std::to_integer<uint32_t>(codes[bit / 8 + 1]) << 8;
+      value |= (read >> bit % 8 & ((1u << bits) - 1)) << (16 * second + bits * j);
+    }
+  return value;
+}
+
+/// Where word `n` of `lane` stands: runs of four words alternate between the lanes.
+uint64_t laneWord(uint64_t lane, uint64_t n) { return (n / 4 * lanes + lane) * 4 + n % 4; }
+
 } // namespace
+
+void repackFragmentWords(std::span<const std::byte> rows, uint64_t rowBytes, uint32_t bits,
+                         std::byte *to) {
+  uint64_t count = rows.size() / rowBytes, laneBytes = laneColumns * bits / 8;
+  uint64_t rowWords = laneBytes / 4, unitBytes = lanes * 2 * laneBytes;
+  for (uint64_t row = 0; row < count; ++row)
+    for (uint64_t run = 0; run < rowBytes / laneBytes; ++run) { // 16 columns of one lane
+      const std::byte *codes = rows.data() + row * rowBytes + run * laneBytes;
+      uint64_t quad = fragmentColumns / laneColumns, lane = row % halfRows * quad + run % quad;
+      std::byte *unit = to + run / quad * unitBytes;
+      for (uint64_t word = 0; word < rowWords; ++word) {
+        uint32_t value = pairedWord(codes, bits, word);
+        std::memcpy(unit + 4 * laneWord(lane, row / halfRows * rowWords + word), &value, 4);
+      }
+    }
+}
+
+void repackFragmentScales(std::span<const std::byte> rows, uint64_t rowBytes, uint32_t group,
+                          std::byte *to) {
+  uint64_t count = rows.size() / rowBytes, groups = fragmentColumns / group;
+  for (uint64_t row = 0; row < count; ++row)
+    for (uint64_t g = 0; g < rowBytes; ++g) {
+      uint64_t place = (row % halfRows * groups + g % groups) * 2 + row / halfRows;
+      to[g / groups * groups * panelRows + place] = rows[row * rowBytes + g];
+    }
+}
 
 void repackWords(std::span<const std::byte> rows, uint64_t rowBytes, std::byte *to,
                  uint64_t abreast) {

@@ -39,8 +39,15 @@ struct Task {
 };
 
 bool isPanelled(const plan::WeightBuffer &buffer) {
-  return buffer.recipe() == plan::Recipe::PanelWords ||
-         buffer.recipe() == plan::Recipe::PanelScales;
+  switch (buffer.recipe()) {
+  case plan::Recipe::PanelWords:
+  case plan::Recipe::PanelScales:
+  case plan::Recipe::FragmentWords:
+  case plan::Recipe::FragmentScales:
+    return true;
+  default:
+    return false;
+  }
 }
 
 uint64_t storedRowBytes(const plan::WeightPiece &piece) {
@@ -73,16 +80,30 @@ void widen(Dtype dtype, std::span<const std::byte> from, std::byte *to) {
   }
 }
 
+/// One panel, number `index` of the buffer.
+void repackPanel(const plan::WeightBuffer &buffer, std::span<const std::byte> rows,
+                 uint64_t rowBytes, uint64_t index, std::byte *memory) {
+  uint64_t panel = 16 * rowBytes, abreast = buffer.abreast();
+  std::byte *to = memory + index / abreast * abreast * panel;
+  switch (buffer.recipe()) {
+  case plan::Recipe::PanelWords:
+    return repackWords(rows, rowBytes, to + index % abreast * 64, abreast);
+  case plan::Recipe::PanelScales:
+    return repackBytes(rows, rowBytes, to + index % abreast * 16, abreast);
+  case plan::Recipe::FragmentWords:
+    return repackFragmentWords(rows, rowBytes, buffer.bits(), to);
+  default:
+    return repackFragmentScales(rows, rowBytes, buffer.bits(), to);
+  }
+}
+
 void repackPanels(const Task &task, std::span<const std::byte> stored, std::byte *buffer) {
   uint64_t rowBytes = storedRowBytes(*task.piece), panel = 16 * rowBytes;
-  bool words = task.buffer->recipe() == plan::Recipe::PanelWords;
-  uint64_t abreast = task.buffer->abreast(), line = words ? 64 : 16; // bytes
   for (uint64_t at = 0; at < stored.size(); at += panel) {
     uint64_t index =
         task.piece->first_panel() + (task.begin + at) / panel * uint64_t(task.piece->panel_step());
     std::span<const std::byte> rows = stored.subspan(at, std::min(panel, stored.size() - at));
-    std::byte *to = buffer + index / abreast * abreast * panel + index % abreast * line;
-    words ? repackWords(rows, rowBytes, to, abreast) : repackBytes(rows, rowBytes, to, abreast);
+    repackPanel(*task.buffer, rows, rowBytes, index, buffer);
   }
 }
 
@@ -96,6 +117,8 @@ void place(const Task &task, std::span<const std::byte> stored, std::byte *buffe
     return;
   case plan::Recipe::PanelWords:
   case plan::Recipe::PanelScales:
+  case plan::Recipe::FragmentWords:
+  case plan::Recipe::FragmentScales:
     repackPanels(task, stored, buffer);
     return;
   case plan::Recipe::ToF32:

@@ -12,9 +12,9 @@ namespace {
 constexpr std::string_view layerPrefix = "layers.";
 
 uint64_t elementsOf(const plan::WeightBuffer &buffer) {
-  return buffer.recipe() == plan::Recipe::PanelWords
-             ? uint64_t(buffer.panels()) * 16 * buffer.row_length()
-             : 0;
+  bool words =
+      buffer.recipe() == plan::Recipe::PanelWords || buffer.recipe() == plan::Recipe::FragmentWords;
+  return words ? uint64_t(buffer.panels()) * 16 * buffer.row_length() : 0;
 }
 
 /// Sums over the rows of a step.

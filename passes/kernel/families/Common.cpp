@@ -37,6 +37,29 @@ void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
     body(kb.index(whole), width - whole);
 }
 
+void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
+                     function_ref<void(Value col, int64_t cols)> body) {
+  if (kb.warps() == 1)
+    return eachChunk(kb, width, chunk, body);
+  int64_t whole = width / chunk * chunk;
+  Value warp = kb.warpId();
+  if (whole)
+    kb.forLoop(kb.mul(warp, chunk), kb.index(whole), chunk * kb.warps(),
+               [&](Value col) { body(col, chunk); });
+  if (whole < width)
+    kb.when(kb.equal(warp, kb.index(0)), [&] { body(kb.index(whole), width - whole); });
+}
+
+Schedule rowSchedule(const StepLowering &step, int64_t width, Type element) {
+  return step.schedule("rows",
+                       {{"width", width}, {"activation_bits", element.getIntOrFloatBitWidth()}});
+}
+
+int64_t chunkOf(const Schedule &rowSchedule) {
+  auto chunk = rowSchedule.find("chunk");
+  return chunk == rowSchedule.end() ? 16 : chunk->second;
+}
+
 /// Σ v² over a row, 16 partial sums, then the tail.
 static Value emitSquareSum(KernelBuilder &kb, Value x, Value row, int64_t width) {
   int64_t whole = width / 16 * 16;
@@ -54,17 +77,48 @@ static Value emitSquareSum(KernelBuilder &kb, Value x, Value row, int64_t width)
   return kb.addf(sum, kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0));
 }
 
+/// 1 / √(Σ v² / width + eps)
+static Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps) {
+  Value mean = kb.divf(squareSum, kb.f32(double(width)));
+  return kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
+}
+
+/// y = x · scale · (1 + w) for columns col ….
+static void emitScaled(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
+                       Value scale, Value col, int64_t cols) {
+  Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
+  Value w = kb.load(weight, {col}, {cols}, 1, cols);
+  Value out = kb.map({v, w}, 1, cols, [&](ValueRange args) {
+    return kb.mulf(kb.mulf(args[0], scale), kb.addf(args[1], kb.f32(1.0)));
+  });
+  kb.storeF32(out, y, {yRow, col}, {1, cols});
+}
+
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps) {
-  Value mean = kb.divf(emitSquareSum(kb, x, xRow, width), kb.f32(double(width)));
-  Value scale = kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
+  Value scale = normScale(kb, emitSquareSum(kb, x, xRow, width), width, eps);
   eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
+    emitScaled(kb, x, xRow, weight, y, yRow, scale, col, cols);
+  });
+}
+
+void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
+                        int64_t width, double eps, int64_t chunk) {
+  Value parts = kb.alloc({kb.warps()}, kb.f32Type()), warp = kb.warpId();
+  kb.storeScalar(kb.f32(0), parts, {warp});
+  eachChunkByWarp(kb, width, chunk, [&](Value col, int64_t cols) {
     Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
-    Value w = kb.load(weight, {col}, {cols}, 1, cols);
-    Value out = kb.map({v, w}, 1, cols, [&](ValueRange args) {
-      return kb.mulf(kb.mulf(args[0], scale), kb.addf(args[1], kb.f32(1.0)));
-    });
-    kb.storeF32(out, y, {yRow, col}, {1, cols});
+    Value squares = kb.map(v, 1, cols, [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
+    Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0);
+    kb.storeScalar(kb.addf(kb.loadScalar(parts, {warp}), sum), parts, {warp});
+  });
+  kb.barrier();
+  Value sum = kb.loadScalar(parts, {kb.index(0)});
+  for (int64_t i = 1; i < kb.warps(); ++i)
+    sum = kb.addf(sum, kb.loadScalar(parts, {kb.index(i)}));
+  Value scale = normScale(kb, sum, width, eps);
+  eachChunkByWarp(kb, width, chunk, [&](Value col, int64_t cols) {
+    emitScaled(kb, x, xRow, weight, y, yRow, scale, col, cols);
   });
 }
 

@@ -25,11 +25,23 @@ int64_t widthOf(Value tensor);
 /// Calls `body` for every column chunk of a row; the last chunk may be narrower.
 void eachChunk(KernelBuilder &kb, int64_t width, int64_t chunk,
                llvm::function_ref<void(Value col, int64_t cols)> body);
+/// The same, each chunk by one of the warps that share the row.
+void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
+                     llvm::function_ref<void(Value col, int64_t cols)> body);
+
+/// How kernels that work row by row go through `width` columns: chunk (columns at once) and warps
+/// that share a row; without choices 16 and one.
+Schedule rowSchedule(const StepLowering &step, int64_t width, Type element);
+int64_t chunkOf(const Schedule &rowSchedule);
 
 /// y[yRow] = Gemma RMS norm of x[xRow]: x · rsqrt(mean(x²) + eps) · (1 + w). Views of f32 or BF16
 /// codes.
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps);
+/// The same by all warps of the work item, `chunk` columns at once: the squares of each warp are
+/// summed first, then the warps in their order.
+void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
+                        int64_t width, double eps, int64_t chunk);
 
 /// Rotates the first dimensions of a head in place (NeoX half split): `head[row]` by the cosines
 /// and sines of `table[tableRow]`, which holds rotary/2 of each. All are f32.

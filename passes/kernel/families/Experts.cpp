@@ -94,9 +94,10 @@ tile::KernelOp buildGroup(StepLowering &step, StringRef name, const MoeShape &mo
 }
 
 /// Parameters: counts, groups, x [rows,H], gathered [rows·k,H]. One work item per entry.
-tile::KernelOp buildGather(StepLowering &step, StringRef name, const MoeShape &moe) {
+tile::KernelOp buildGather(StepLowering &step, StringRef name, const MoeShape &moe,
+                           const Schedule &schedule) {
   MLIRContext *context = step.module.getContext();
-  KernelBuilder kb(step.module, name, "expert_gather", {},
+  KernelBuilder kb(step.module, name, "expert_gather", schedule,
                    {countsType(context), listType(context),
                     rowsType(context, moe.hidden, moe.element),
                     rowsType(context, moe.hidden, moe.element)});
@@ -105,7 +106,7 @@ tile::KernelOp buildGather(StepLowering &step, StringRef name, const MoeShape &m
   Value entries = kb.mul(kb.loadIndex(kb.parameter(0), {kb.index(0)}), moe.topK);
   kb.when(kb.less(i, entries), [&] {
     Value row = kb.div(groups.entry(i), moe.topK);
-    eachChunk(kb, moe.hidden, 16, [&](Value col, int64_t cols) {
+    eachChunkByWarp(kb, moe.hidden, chunkOf(schedule), [&](Value col, int64_t cols) {
       Value v = kb.load(kb.parameter(2), {row, col}, {1, cols}, 1, cols);
       kb.store(v, kb.parameter(3), {i, col}, {1, cols});
     });
@@ -116,11 +117,12 @@ tile::KernelOp buildGather(StepLowering &step, StringRef name, const MoeShape &m
 /// Rows [begin, end) in blocks as large as the partial sums that wait in shared memory.
 void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &schedule,
                   llvm::function_ref<void(Value blockBegin, Value blockEnd)> body) {
-  if (!schedule.at("ring")) {
+  auto found = schedule.find("row_block");
+  if (found == schedule.end()) {
     body(begin, end);
     return;
   }
-  int64_t block = schedule.at("row_block");
+  int64_t block = found->second;
   kb.forLoop(begin, end, block,
              [&](Value blockBegin) { body(blockBegin, kb.min(kb.add(blockBegin, block), end)); });
 }
@@ -158,6 +160,7 @@ tile::KernelOp buildUp(StepLowering &step, StringRef name, const MoeShape &moe,
     types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
   }
   KernelBuilder kb(step.module, name, "experts_up", routed, types);
+  kb.useWarps(shared);
   unsigned next = 3;
   WeightView up = bindWeight(kb, moe.up, next);
   Value z = kb.parameter(next++);
@@ -251,6 +254,7 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
   if (!moe.result.isF32())
     types.push_back(rowsType(context, moe.hidden));
   KernelBuilder kb(step.module, name, "experts_down", routed, types);
+  kb.useWarps(shared);
   unsigned next = 4;
   Value residual = hasResidual ? kb.parameter(next++) : Value();
   WeightView down = bindWeight(kb, moe.down, next);
@@ -262,11 +266,12 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
   Value panel = kb.mul(kb.blockId(tile::Axis::X), routed.at("panels"));
   Value col = kb.mul(panel, panelOutputs);
 
-  kb.forLoop(zero, rows, 1, [&](Value row) {
+  kb.eachByWarp(zero, rows, [&](Value row) {
     Value start =
         residual ? kb.loadF32(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
     kb.store(start, sums, {row, col}, {1, cols});
   });
+  kb.barrier();
   kb.forLoop(zero, groups.active(), 1, [&](Value item) {
     Value expert = groups.expert(item), end = groups.end(item);
     Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
@@ -296,22 +301,41 @@ tile::KernelOp buildDown(StepLowering &step, StringRef name, const MoeShape &moe
       });
     });
   }
-  if (sums != out)
-    kb.forLoop(zero, rows, 1, [&](Value row) {
+  if (sums != out) {
+    kb.barrier();
+    kb.eachByWarp(zero, rows, [&](Value row) {
       kb.storeF32(kb.load(sums, {row, col}, {1, cols}, 1, cols), out, {row, col}, {1, cols});
     });
+  }
   return kb.finish();
 }
 
-/// The fitted schedule of one product; `singleRow` picks the one for rows that do not lie side by
-/// side.
-Schedule moeSchedule(StepLowering &step, StringRef family, const PackedWeight &weight, Type x,
-                     int64_t unit, bool singleRow) {
-  Schedule problem = productProblem(weight, x);
-  if (singleRow)
-    problem["rows"] = 1;
-  return fitSchedule(step.schedule(family, problem), weight, unit, step.rows);
-}
+/// A product of the layer: where its weights come from, and how they are packed.
+struct MoeProduct {
+  StringRef family;
+  SmallVector<m3::WeightOp> sources;
+  Type element; ///< of the rows that it multiplies
+  PackedWeight packed = {};
+
+  int64_t unit() const { return int64_t(sources.size()); } ///< gate and up panels stay together
+
+  LogicalResult pack(StepLowering &step, StringRef name) {
+    bool fragments = usesFragments(step.schedule(family, productProblem(sources, element)));
+    auto result = step.pack(name, sources, sources.size() > 1, fragments);
+    if (failed(result))
+      return failure();
+    packed = *result;
+    return success();
+  }
+
+  /// The fitted schedule; `singleRow` picks the one for rows that do not lie side by side.
+  Schedule schedule(StepLowering &step, bool singleRow) const {
+    Schedule problem = productProblem(sources, element);
+    if (singleRow)
+      problem["rows"] = 1;
+    return fitSchedule(step.schedule(family, problem), packed, unit(), step.rows);
+  }
+};
 
 /// Buffers of the operands; `residual` is null where the sum starts from zero.
 struct MoeOperands {
@@ -322,34 +346,36 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
                           const MoeOperands &operands, Value result) {
   int64_t layer = layerOf(experts.getGate());
   auto weightName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
-  auto up = step.pack(weightName("experts.gate_up"),
-                      {step.weightOp(experts.getGate()), step.weightOp(experts.getUp())}, true);
-  auto down = step.pack(weightName("experts.down"), step.weightOp(experts.getDown()), false);
-  if (failed(up) || failed(down))
+  Type element = storedElement(experts.getX());
+  auto source = [&](StringRef symbol) { return step.weightOp(symbol); };
+  MoeProduct up{"experts_up", {source(experts.getGate()), source(experts.getUp())}, element};
+  MoeProduct down{"experts_down", {source(experts.getDown())}, element};
+  if (failed(up.pack(step, weightName("experts.gate_up"))) ||
+      failed(down.pack(step, weightName("experts.down"))))
     return failure();
-  MoeShape moe{up->matrices,
+  MoeShape moe{up.packed.matrices,
                widthOf(experts.getIds()),
                widthOf(experts.getX()),
-               *up,
-               *down,
+               up.packed,
+               down.packed,
                {},
                {},
                experts.getAlpha().convertToDouble(),
                experts.getLimit().convertToDouble(),
-               storedElement(experts.getX()),
+               element,
                storedElement(result)};
   if (moe.hidden % panelOutputs)
     return experts.emitError("the hidden size ")
            << moe.hidden << " is no multiple of " << panelOutputs;
+  MoeProduct sharedUp{"experts_up", {}, element}, sharedDown{"experts_down", {}, element};
   if (shared) {
-    auto sharedUp =
-        step.pack(weightName("shared.gate_up"),
-                  {step.weightOp(shared.getGate()), step.weightOp(shared.getUp())}, true);
-    auto sharedDown = step.pack(weightName("shared.down"), step.weightOp(shared.getDown()), false);
-    if (failed(sharedUp) || failed(sharedDown))
+    sharedUp.sources = {source(shared.getGate()), source(shared.getUp())};
+    sharedDown.sources = {source(shared.getDown())};
+    if (failed(sharedUp.pack(step, weightName("shared.gate_up"))) ||
+        failed(sharedDown.pack(step, weightName("shared.down"))))
       return failure();
-    moe.sharedUp = *sharedUp;
-    moe.sharedDown = *sharedDown;
+    moe.sharedUp = sharedUp.packed;
+    moe.sharedDown = sharedDown.packed;
   }
 
   Value counts = step.batch(planir::BatchArray::Counts);
@@ -363,24 +389,25 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
   step.launch(step.kernel(groupName, [&] { return buildGroup(step, groupName, moe); }),
               {read(counts), read(ids), write(groups)}, {{1, 0}}, launchName("expert_group"));
 
-  Schedule routedUp = moeSchedule(step, "experts_up", moe.up, moe.element, 2, false);
-  bool gathered = routedUp.at("ring");
+  Schedule routedUp = up.schedule(step, false);
+  bool gathered = routedUp.count("row_block");
   if (!gathered)
-    routedUp = moeSchedule(step, "experts_up", moe.up, moe.element, 2, true);
-  Value source = x;
+    routedUp = up.schedule(step, true);
+  Value rowsOfExperts = x;
   if (gathered) {
-    source = step.scratchRows("expert_rows", moe.hidden, moe.element, moe.topK).buffer;
-    std::string name = formatv("expert_gather_{0}_{1}_top{2}{3}", moe.hidden, moe.experts, moe.topK,
-                               spellElements(moe.element));
-    step.launch(step.kernel(name, [&] { return buildGather(step, name, moe); }),
-                {read(counts), read(groups), read(x), write(source)}, {{step.rows * moe.topK, 0}},
-                launchName("expert_gather"));
+    rowsOfExperts = step.scratchRows("expert_rows", moe.hidden, moe.element, moe.topK).buffer;
+    Schedule gather = rowSchedule(step, moe.hidden, moe.element);
+    std::string name = formatv("expert_gather_{0}_{1}_top{2}{3}{4}", moe.hidden, moe.experts,
+                               moe.topK, spellElements(moe.element), spell(gather));
+    step.launch(step.kernel(name, [&] { return buildGather(step, name, moe, gather); }),
+                {read(counts), read(groups), read(x), write(rowsOfExperts)},
+                {{step.rows * moe.topK, 0}}, launchName("expert_gather"));
   }
 
-  Schedule sharedUp, sharedDown;
+  Schedule sharedUpSchedule, sharedDownSchedule;
   if (moe.sharedUp) {
-    sharedUp = moeSchedule(step, "experts_up", *moe.sharedUp, moe.element, 2, false);
-    sharedDown = moeSchedule(step, "experts_down", *moe.sharedDown, moe.element, 1, false);
+    sharedUpSchedule = sharedUp.schedule(step, false);
+    sharedDownSchedule = sharedDown.schedule(step, false);
   }
   Value z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
   Value zs;
@@ -388,11 +415,11 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     zs = step.scratchRows("shared_act", moe.sharedWidth(), moe.element).buffer;
   int64_t items = std::min(step.rows * moe.topK, moe.experts);
   std::string sharedSpell =
-      moe.sharedUp ? "_shared_" + spell(*moe.sharedUp) + spell(sharedUp) : std::string();
+      moe.sharedUp ? "_shared_" + spell(*moe.sharedUp) + spell(sharedUpSchedule) : std::string();
   std::string upName = formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}{6}", spell(moe.up),
                                spell(routedUp), gathered ? "_gathered" : "", moe.topK, items,
                                sharedSpell, spellElements(moe.element));
-  SmallVector<LaunchArgument> arguments = {read(counts), read(groups), read(source)};
+  SmallVector<LaunchArgument> arguments = {read(counts), read(groups), read(rowsOfExperts)};
   addWeightArguments(step, moe.up, arguments);
   arguments.push_back(write(z));
   int64_t parts = moe.up.panels / routedUp.at("panels");
@@ -400,18 +427,20 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     arguments.push_back(read(x));
     addWeightArguments(step, *moe.sharedUp, arguments);
     arguments.push_back(write(zs));
-    parts = std::max(parts, moe.sharedUp->panels / sharedUp.at("panels"));
+    parts = std::max(parts, moe.sharedUp->panels / sharedUpSchedule.at("panels"));
   }
   step.launch(
-      step.kernel(upName, [&] { return buildUp(step, upName, moe, routedUp, sharedUp, gathered); }),
+      step.kernel(upName,
+                  [&] { return buildUp(step, upName, moe, routedUp, sharedUpSchedule, gathered); }),
       arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}}, launchName("experts_up"));
 
-  Schedule routedDown = moeSchedule(step, "experts_down", moe.down, moe.element, 1, !gathered);
+  Schedule routedDown = down.schedule(step, !gathered);
   // One work item adds both: their panels must be the same.
   if (moe.sharedDown) {
-    int64_t panels = std::min(routedDown.at("panels"), sharedDown.at("panels"));
-    routedDown.at("panels") = sharedDown.at("panels") = panels;
-    sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDown);
+    int64_t panels = std::min(routedDown.at("panels"), sharedDownSchedule.at("panels"));
+    setPanels(routedDown, panels);
+    setPanels(sharedDownSchedule, panels);
+    sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDownSchedule);
   }
   std::string downName =
       formatv("experts_down_{0}{1}_top{2}{3}{4}{5}", spell(moe.down), spell(routedDown), moe.topK,
@@ -429,11 +458,13 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     Type f32 = Float32Type::get(step.module.getContext());
     arguments.push_back(write(step.scratchRows("expert_sums", moe.hidden, f32).buffer));
   }
-  step.launch(
-      step.kernel(
-          downName,
-          [&] { return buildDown(step, downName, moe, routedDown, sharedDown, bool(residual)); }),
-      arguments, {{moe.down.panels / routedDown.at("panels"), 0}}, launchName("experts_down"));
+  step.launch(step.kernel(downName,
+                          [&] {
+                            return buildDown(step, downName, moe, routedDown, sharedDownSchedule,
+                                             bool(residual));
+                          }),
+              arguments, {{moe.down.panels / routedDown.at("panels"), 0}},
+              launchName("experts_down"));
   return success();
 }
 

@@ -27,11 +27,7 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
 
   Value rows = kb.loadIndex(kb.parameter(0), {kb.index(0)});
   Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
-  Value rowBegin = kb.index(0), rowEnd = rows;
-  if (schedule.at("ring")) {
-    rowBegin = kb.mul(kb.blockId(tile::Axis::Y), schedule.at("row_block"));
-    rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
-  }
+  auto [rowBegin, rowEnd] = RowBlock(kb, schedule, rows);
   Value gateScale, upScale;
   if (view.global) {
     gateScale = kb.loadScalar(view.global, {kb.index(0)});
@@ -49,12 +45,13 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
 
 LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, StringRef up,
                          double alpha, double limit, StringRef name, RowBuffer z) {
+  m3::WeightOp sources[] = {step.weightOp(gate), step.weightOp(up)};
+  Schedule choice = step.schedule("gate_up", productProblem(sources, x.element));
   FailureOr<PackedWeight> weight =
-      step.pack(name, {step.weightOp(gate), step.weightOp(up)}, /*interleave=*/true);
+      step.pack(name, sources, /*interleave=*/true, usesFragments(choice));
   if (failed(weight))
     return failure();
-  Schedule schedule = fitSchedule(step.schedule("gate_up", productProblem(*weight, x.element)),
-                                  *weight, 2, step.rows);
+  Schedule schedule = fitSchedule(choice, *weight, 2, step.rows);
   std::string kernelName = formatv("gate_up_{0}{1}{2}", spell(*weight),
                                    spellElements({x.element, z.element}), spell(schedule));
   tile::KernelOp kernel = step.kernel(kernelName, [&] {

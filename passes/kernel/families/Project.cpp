@@ -31,11 +31,7 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
 
   Value rows = kb.loadIndex(kb.parameter(0), {kb.index(countIndex)});
   Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
-  Value rowBegin = kb.index(0), rowEnd = rows;
-  if (schedule.at("ring")) {
-    rowBegin = kb.mul(kb.blockId(tile::Axis::Y), schedule.at("row_block"));
-    rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
-  }
+  auto [rowBegin, rowEnd] = RowBlock(kb, schedule, rows);
   Value global = view.global ? kb.loadScalar(view.global, {kb.index(0)}) : Value();
   emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, {}, schedule},
               [&](Value acc, Value row) {
@@ -59,11 +55,12 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
 LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr symbol,
                           Residual residual, RowBuffer y, bool logitRows) {
   m3::WeightOp weightOp = step.weightOp(symbol.getValue());
-  FailureOr<PackedWeight> weight = step.pack(symbol.getValue(), weightOp, false);
+  Schedule choice = step.schedule("project", productProblem(weightOp, x.element));
+  FailureOr<PackedWeight> weight =
+      step.pack(symbol.getValue(), weightOp, false, usesFragments(choice));
   if (failed(weight))
     return failure();
-  Schedule schedule = fitSchedule(step.schedule("project", productProblem(*weight, x.element)),
-                                  *weight, 1, step.rows);
+  Schedule schedule = fitSchedule(choice, *weight, 1, step.rows);
   SmallVector<Type> elements = {x.element, y.element};
   if (residual.rows)
     elements.push_back(residual.rows.element);

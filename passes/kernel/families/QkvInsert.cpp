@@ -145,8 +145,7 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
   Value rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
 
   kb.when(kb.less(rowBegin, rowEnd), [&] {
-    int64_t tileRows = schedule.at("rows"), panels = schedule.at("panels"),
-            cols = panels * panelOutputs;
+    int64_t tileRows = schedule.at("rows"), panels = schedule.at("panels");
     int64_t headRows = int64_t(llvm::divideCeil(schedule.at("row_block"), tileRows)) * tileRows;
     Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
     int64_t panelsPerHead = shape.headDim / panelOutputs;
@@ -154,10 +153,13 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
       Product product{view, x,       rowBegin, rowEnd, kb.add(kb.mul(item, panelsPerHead), part),
                       {},   schedule};
       emitProduct(kb, product, [&](Value acc, Value row) {
-        kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)}, {tileRows, cols});
+        auto type = cast<tile::TileType>(acc.getType());
+        kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)},
+                 {type.getRows(), type.getCols()});
       });
     });
-    kb.forLoop(rowBegin, rowEnd, 1, [&](Value row) {
+    kb.barrier();
+    kb.eachByWarp(rowBegin, rowEnd, [&](Value row) {
       Value position = kb.loadIndex(kb.parameter(1), {row});
       Value sequence = kb.loadIndex(kb.parameter(2), {row});
       Value stride = kb.loadIndex(kb.parameter(0), {kb.index(3)});
@@ -278,10 +280,10 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     }
     std::string weightName =
         formatv("layers.{0}.qkv_{1}", layer, m3::stringifyEncoding(m3::Encoding(encoding)));
-    FailureOr<PackedWeight> weight = step.pack(weightName, weights, false);
+    Schedule schedule = step.schedule("qkv_insert", productProblem(weights, shape.element));
+    FailureOr<PackedWeight> weight = step.pack(weightName, weights, false, usesFragments(schedule));
     if (failed(weight))
       return failure();
-    Schedule schedule = step.schedule("qkv_insert", productProblem(*weight, x.element));
     schedule.emplace("row_block", step.rows);
     PackedWeight oneHead = *weight;
     oneHead.panels = shape.headDim / panelOutputs;

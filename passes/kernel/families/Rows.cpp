@@ -1,5 +1,6 @@
 // Families that work row by row: embedding, norm, gathered rows, rotary table.
 #include "passes/kernel/Families.h"
+#include "passes/kernel/Product.h"
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/Project.h"
 #include "runtime/base/Formats.h"
@@ -21,18 +22,19 @@ LogicalResult lowerEmbed(Operation *op, StepLowering &step) {
   if (!wide && weight.weightType().getEncoding() != m3::Encoding::BF16)
     return op->emitError("the embedding table is stored as ")
            << m3::stringifyEncoding(weight.weightType().getEncoding()) << ", bf16 or f32 expected";
-  std::string name = formatv("embed_{0}_{1}{2}", wide ? "f32" : "bf16", width,
-                             spellElements(storedElement(embed.getRows())));
+  Schedule schedule = rowSchedule(step, width, storedElement(embed.getRows()));
+  std::string name = formatv("embed_{0}_{1}{2}{3}", wide ? "f32" : "bf16", width,
+                             spellElements(storedElement(embed.getRows())), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = op->getContext();
     Type stored = wide ? Type(Float32Type::get(context)) : Type(IntegerType::get(context, 16));
-    KernelBuilder kb(step.module, name, "embed", {},
+    KernelBuilder kb(step.module, name, "embed", schedule,
                      {countsType(context), listType(context), rowsType(context, width, stored),
                       rowsType(embed.getRows())});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
       Value token = kb.loadIndex(kb.parameter(1), {row});
-      eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
+      eachChunkByWarp(kb, width, chunkOf(schedule), [&](Value col, int64_t cols) {
         Value values = kb.loadF32(kb.parameter(2), {token, col}, {1, cols}, 1, cols);
         kb.storeF32(values, kb.parameter(3), {row, col}, {1, cols});
       });
@@ -85,16 +87,22 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
 
 void emitNorm(StepLowering &step, Value x, StringRef weight, double eps, Value result) {
   int64_t width = widthOf(x);
-  std::string name = formatv("norm_{0}_{1}{2}", width, int64_t(std::lround(-1e3 * std::log10(eps))),
-                             spellElements({storedElement(x), storedElement(result)}));
+  Schedule schedule = rowSchedule(step, width, storedElement(x));
+  std::string name =
+      formatv("norm_{0}_{1}{2}{3}", width, int64_t(std::lround(-1e3 * std::log10(eps))),
+              spellElements({storedElement(x), storedElement(result)}), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = step.module.getContext();
     KernelBuilder kb(
-        step.module, name, "norm", {},
+        step.module, name, "norm", schedule,
         {countsType(context), rowsType(x), vectorType(context, width), rowsType(result)});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
-      emitNormRow(kb, kb.parameter(1), row, kb.parameter(2), kb.parameter(3), row, width, eps);
+      if (kb.warps() > 1)
+        emitNormRowByWarps(kb, kb.parameter(1), row, kb.parameter(2), kb.parameter(3), row, width,
+                           eps, chunkOf(schedule));
+      else
+        emitNormRow(kb, kb.parameter(1), row, kb.parameter(2), kb.parameter(3), row, width, eps);
     });
     return kb.finish();
   });
@@ -118,16 +126,18 @@ LogicalResult lowerGatherRows(Operation *op, StepLowering &step) {
   auto gather = cast<m3::GatherRowsOp>(op);
   int64_t width = widthOf(gather.getX());
   Type element = storedElement(gather.getX());
-  std::string name = formatv("gather_rows_{0}{1}", width, spellElements(element));
+  Schedule schedule = rowSchedule(step, width, element);
+  std::string name =
+      formatv("gather_rows_{0}{1}{2}", width, spellElements(element), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = op->getContext();
-    KernelBuilder kb(step.module, name, "gather_rows", {},
+    KernelBuilder kb(step.module, name, "gather_rows", schedule,
                      {countsType(context), listType(context), rowsType(context, width, element),
                       rowsType(context, width, element)});
     Value to = kb.blockId(tile::Axis::X);
     kb.when(kb.less(to, kb.loadIndex(kb.parameter(0), {kb.index(2)})), [&] {
       Value from = kb.loadIndex(kb.parameter(1), {to});
-      eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
+      eachChunkByWarp(kb, width, chunkOf(schedule), [&](Value col, int64_t cols) {
         Value v = kb.load(kb.parameter(2), {from, col}, {1, cols}, 1, cols);
         kb.store(v, kb.parameter(3), {to, col}, {1, cols});
       });

@@ -5,6 +5,13 @@
 
 namespace m3c {
 
+llvm::StringRef atomFormat(mlir::Operation *op) {
+  if (auto attr = op->getAttrOfType<tile::FormatAttr>("format"))
+    return tile::stringifyFormat(attr.getValue());
+  auto mma = llvm::dyn_cast<tile::MmaOp>(op);
+  return mma && mma.getAcc().getType().getLayout() == tile::Layout::MmaAcc ? "bf16" : "";
+}
+
 const std::vector<std::unique_ptr<Target>> &allTargets() {
   static const auto targets = [] {
     std::vector<std::unique_ptr<Target>> list;

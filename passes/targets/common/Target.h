@@ -26,11 +26,15 @@ struct Chip {
 struct Atom {
   std::string name;     ///< for people and `explain`
   std::string op;       ///< the tile op that it serves, e.g. "tile.dequant_words"
-  std::string format;   ///< storage format, empty where the op has none
+  std::string format;   ///< as `atomFormat` gives it
   std::string chip;     ///< empty: every chip of the target
   std::string function; ///< device function
   std::string pattern;  ///< regular expression that the machine code must show
 };
+
+/// The format that an op's atom depends on: that of its codes, "bf16" for a matrix instruction,
+/// empty where it depends on none.
+llvm::StringRef atomFormat(mlir::Operation *op);
 
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
 using Schedule = std::map<std::string, int64_t>;

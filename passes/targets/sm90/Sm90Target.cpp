@@ -23,6 +23,10 @@ const Atom atomRows[] = {
     {"words_bf16", "tile.dequant_words", "bf16", "", "words_bf16", ""},
     {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", ""},
     {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", ""},
+    {"mma_m16n8k16_bf16", "tile.mma", "bf16", "", "mmaFragments", "HMMA\\.16816\\.F32\\.BF16"},
+    {"fragment_bf16", "tile.dequant_fragment", "bf16", "", "fragment_bf16", ""},
+    {"fragment_e4m3", "tile.dequant_fragment", "e4m3", "", "fragment_e4m3", "HMUL2\\.BF16"},
+    {"fragment_e2m1", "tile.dequant_fragment", "e2m1", "", "fragment_e2m1", "HMUL2\\.BF16"},
     {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "SHFL"},
     {"quant_group", "tile.quant_group", "", "", "quantGroup", "SHFL"},
 };
@@ -38,7 +42,7 @@ public:
   }
 
   codegen::EntryStyle entryStyle() const override {
-    return {"#include \"tile.h\"\n\n", [](llvm::StringRef name, llvm::ArrayRef<std::string> types,
+    return {"#include \"tile.h\"\n\n", [](tile::KernelOp kernel, llvm::ArrayRef<std::string> types,
                                           llvm::ArrayRef<std::string> names) {
               std::string parameters;
               for (auto [type, parameter] : llvm::zip(types, names))
@@ -49,7 +53,7 @@ public:
                          "  [[maybe_unused]] u8 *const shared = sharedBytes;\n"
                          "  [[maybe_unused]] const i64 blockX = blockIdx.x, blockY = blockIdx.y, "
                          "blockZ = blockIdx.z;\n",
-                         threads, name, parameters)
+                         threadsOf(kernel), kernel.getSymName(), parameters)
                   .str();
             }};
   }
@@ -108,12 +112,15 @@ public:
     return {".cu", ".cubin"};
   }
 
-  uint32_t threadsPerItem(tile::KernelOp) const override { return threads; }
+  uint32_t threadsPerItem(tile::KernelOp kernel) const override { return threadsOf(kernel); }
+  std::vector<std::string> activations() const override { return {"bf16", "f32"}; }
 
   llvm::StringRef proof() const override { return "compiled and inspected"; }
 
 private:
-  static constexpr uint32_t threads = 32; ///< one warp a work item
+  static uint32_t threadsOf(tile::KernelOp kernel) {
+    return 32 * uint32_t(kernel.getWarps().value_or(1));
+  }
 
   static toolchains::CudaCompileOptions options(const Chip &chip) {
     toolchains::CudaCompileOptions options;

@@ -24,7 +24,7 @@ Schedule product(const Schedule &problem, const Chip &chip) {
     Schedule schedule = {
         {"ring", 0}, {"ahead", 128 / panels}, {"rows", tileRows}, {"panels", panels}};
     // BF16 rows are widened where a tile of them fits beside what else is on chip.
-    if (problem.at("bits") == 16)
+    if (problem.at("activation_bits") == 16)
       schedule["widen"] = tileRows > 1 && 4 * tileRows * problem.at("k") <= chip.sharedBytes / 2;
     return schedule;
   }
@@ -36,7 +36,7 @@ Schedule product(const Schedule &problem, const Chip &chip) {
 /// The wide tile of many rows is measured, and nothing else than it stands in its kernel.
 Schedule project(const Schedule &problem, const Chip &chip) {
   Schedule schedule = product(problem, chip);
-  if (chip.lanes == 16 && schedule.at("ring") && problem.at("bits") == 32)
+  if (chip.lanes == 16 && schedule.at("ring") && problem.at("activation_bits") == 32)
     schedule[tunedMark] = 1;
   return schedule;
 }

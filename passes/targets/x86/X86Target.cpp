@@ -41,14 +41,14 @@ public:
 
   codegen::EntryStyle entryStyle() const override {
     return {
-        "#include \"tile.h\"\n\n", [](llvm::StringRef name, llvm::ArrayRef<std::string> types,
+        "#include \"tile.h\"\n\n", [](tile::KernelOp kernel, llvm::ArrayRef<std::string> types,
                                       llvm::ArrayRef<std::string> names) {
           std::string text = llvm::formatv(
               "extern \"C\" __attribute__((visibility(\"default\"))) void {0}(void *const *params, "
               "u32 x, u32 y, u32 z, void *shared) {{\n"
               "  [[maybe_unused]] const i64 blockX = x, blockY = y, blockZ = z;\n"
               "  (void)shared;\n",
-              name);
+              kernel.getSymName());
           for (size_t i = 0; i < types.size(); ++i)
             text +=
                 llvm::formatv("  {0} {1} = *({0} const *)params[{2}];\n", types[i], names[i], i);

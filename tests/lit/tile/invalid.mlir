@@ -290,3 +290,71 @@ tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", 
   %y = tile.stack %v, %v : !tile.tile<1x16xf32>, !tile.tile<1x16xf32> -> !tile.tile<3x16xf32>
   tile.return
 }
+
+// -----
+
+// expected-error@+1 {{T-T3: 16x32 is no tile in layout mma_a}}
+func.func private @bad() -> !tile.tile<16x32xbf16, mma_a>
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M11: '!tile.tile<64x8xbf16, mma_b>' is the transpose of rows of 64 elements}}
+  %b = tile.load %x[%i, %i] sizes [16, 32] : !tile.view<?x64xi16> -> !tile.tile<64x8xbf16, mma_b>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x8xi32>, %i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M10: a tile in layout per_lane is a contiguous box}}
+  %w = tile.load %x[%i, %i] sizes [32, 4] : !tile.view<?x8xi32> -> !tile.tile<32x4xi32, per_lane>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xf32>, %i: index) attributes {family = "f", schedule = {}} {
+  %t = tile.load %x[%i, %i] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
+  // expected-error@+1 {{T-M12: an accumulator and a view of f32 expected}}
+  tile.store_transposed %t, %x[%i, %i] : !tile.tile<1x16xf32>, !tile.view<?x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%w: !tile.view<1x1x32x4xi32>, %i: index) attributes {family = "f", schedule = {}} {
+  %t = tile.load %w[%i, %i, %i, %i] sizes [1, 1, 32, 4] : !tile.view<1x1x32x4xi32> -> !tile.tile<32x4xi32, per_lane>
+  // expected-error@+1 {{T-A12: e4m3 and e2m1 have scales, bf16 has none}}
+  %a = tile.dequant_fragment %t format e2m1 : !tile.tile<32x4xi32, per_lane> -> !tile.tile<16x64xbf16, mma_a>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%w: !tile.view<1x1x32x4xi32>, %i: index) attributes {family = "f", schedule = {}} {
+  %t = tile.load %w[%i, %i, %i, %i] sizes [1, 1, 32, 4] : !tile.view<1x1x32x4xi32> -> !tile.tile<32x4xi32, per_lane>
+  // expected-error@+1 {{T-A11: 16 words of i32 in each lane give a tile in layout mma_a}}
+  %a = tile.dequant_fragment %t format bf16 : !tile.tile<32x4xi32, per_lane> -> !tile.tile<16x64xbf16, mma_a>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%w: !tile.view<1x1x32x4xi32>, %i: index) attributes {family = "f", schedule = {}} {
+  %t = tile.load %w[%i, %i, %i, %i] sizes [1, 1, 32, 4] : !tile.view<1x1x32x4xi32> -> !tile.tile<32x4xi32, per_lane>
+  // expected-error@+1 {{T-A10: bf16, e4m3 or e2m1 expected}}
+  %a = tile.dequant_fragment %t format e8m0 : !tile.tile<32x4xi32, per_lane> -> !tile.tile<16x64xbf16, mma_a>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index, %n: !tile.view<16xf32>) attributes {family = "f", schedule = {}} {
+  %zero = arith.constant 0.0 : f32
+  %acc = tile.fill %zero : f32 -> !tile.tile<16x8xf32, mma_acc>
+  %b = tile.load %x[%i, %i] sizes [16, 64] : !tile.view<?x64xi16> -> !tile.tile<64x16xbf16, mma_b>
+  // expected-error@+1 {{T-A9: layouts mma_a, mma_b and mma_acc of equal columns expected}}
+  %r = tile.mma %b, %b, %acc : !tile.tile<64x16xbf16, mma_b>, !tile.tile<64x16xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
+  tile.return
+}

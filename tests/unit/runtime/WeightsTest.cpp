@@ -88,6 +88,72 @@ std::vector<uint8_t> bound(const plan::PlanFile &plan, const WeightSource &sourc
 
 } // namespace
 
+TEST(Repack, FragmentWordsGiveEachLaneItsRowsAndColumns) {
+  struct Case {
+    uint32_t bits;
+    const char *dtype;
+    int64_t columns; // as stored
+  };
+  constexpr int64_t rows = 37, k = 192;
+  for (Case c : {Case{4, "U8", k / 2}, Case{8, "F8_E4M3", k}, Case{16, "BF16", k}}) {
+    uint64_t rowBytes = k * c.bits / 8, panel = 16 * rowBytes, pairs = 16 / c.bits;
+    plan::PlanFile plan = planWith(
+        Recipe::FragmentWords, c.bits, k, 6, 6 * panel,
+        {{"a", c.dtype, {rows, c.columns}, 0, 2, 0}, {"b", c.dtype, {rows, c.columns}, 1, 2, 0}});
+    std::vector<uint8_t> got = bound(plan, PatternSource());
+    auto stored = [&](uint64_t p, uint64_t row, uint64_t column) -> uint32_t {
+      if (row >= rows)
+        return 0;
+      uint64_t bit = column * c.bits;
+      const char *tensor = p % 2 ? "b" : "a";
+      uint32_t code = byteOf(tensor, row * rowBytes + bit / 8);
+      if (c.bits == 16)
+        code |= uint32_t(byteOf(tensor, row * rowBytes + bit / 8 + 1)) << 8;
+      return code >> bit % 8 & ((1u << c.bits) - 1);
+    };
+    for (uint64_t p = 0; p < 6; ++p)
+      for (uint64_t unit = 0; unit < k / 64; ++unit)
+        for (uint64_t lane = 0; lane < 32; ++lane)
+          for (uint64_t half = 0; half < 2; ++half)
+            for (uint64_t pair = 0; pair < 8; ++pair)
+              for (uint64_t second = 0; second < 2; ++second) {
+                uint64_t word = half * (c.bits / 2) + pair / pairs; // of the lane
+                uint64_t at =
+                    p * panel + unit * 128 * c.bits + ((word / 4 * 32 + lane) * 4 + word % 4) * 4;
+                uint32_t bits = 0;
+                for (uint64_t b = 0; b < 4; ++b)
+                  bits |= uint32_t(got[at + b]) << 8 * b;
+                uint32_t code =
+                    bits >> (16 * second + c.bits * (pair % pairs)) & ((1u << c.bits) - 1);
+                ASSERT_EQ(code, stored(p, p / 2 * 16 + lane / 4 + 8 * half,
+                                       64 * unit + 16 * (lane % 4) + 2 * pair + second))
+                    << c.bits << " bits, panel " << p << ", unit " << unit << ", lane " << lane
+                    << ", half " << half << ", pair " << pair;
+              }
+  }
+}
+
+TEST(Repack, FragmentScalesGiveEachLaneThoseOfItsRows) {
+  constexpr int64_t rows = 21, k = 128;
+  for (uint32_t group : {16u, 32u}) {
+    int64_t groups = k / group, lanes = 8 * 64 / group;
+    plan::PlanFile plan = planWith(Recipe::FragmentScales, group, groups, 2, 2 * 16 * groups,
+                                   {{"a", "U8", {rows, groups}, 0, 1, 0}});
+    std::vector<uint8_t> got = bound(plan, PatternSource());
+    for (int64_t p = 0; p < 2; ++p)
+      for (int64_t unit = 0; unit < k / 64; ++unit)
+        for (int64_t lane = 0; lane < lanes; ++lane)
+          for (int64_t half = 0; half < 2; ++half) {
+            int64_t perRow = 64 / group, row = 16 * p + lane / perRow + 8 * half;
+            int64_t column = unit * perRow + lane % perRow;
+            uint8_t expected = row < rows ? byteOf("a", uint64_t(row * groups + column)) : 0;
+            ASSERT_EQ(got[size_t(((p * k / 64 + unit) * lanes + lane) * 2 + half)], expected)
+                << "groups of " << group << ", panel " << p << ", unit " << unit << ", lane "
+                << lane;
+          }
+  }
+}
+
 TEST(Repack, PanelWordsOfEveryWidth) {
   struct Case {
     uint32_t bits;

@@ -41,7 +41,8 @@ template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
     prefetchLine((const u8 *)p + laneId() * 128);
 }
 
-M3_INLINE void barrier() { warpBarrier(); }
+/// All warps of the work item; shared and global stores before it are seen after it.
+M3_INLINE void barrier() { __syncthreads(); }
 
 /// Stages of equal buffers. One warp is producer and consumer, so a position is enough.
 template <class T, int Stages, int Elements> struct Ring {

@@ -7,5 +7,6 @@
 
 #include "arithmetic.h"
 #include "formats.h"
+#include "fragments.h"
 #include "memory.h"
 #include "scalar.h"

@@ -1,0 +1,141 @@
+// Operands of matrix instructions, m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"): lane
+// 4g + t holds rows g and g + 8 of A, column g of B, columns 2t and 2t + 1 of the accumulator. Of
+// 64 k it has the 16 from 16t on, four in each of four instructions.
+#pragma once
+
+#include "atoms.h"
+#include "formats.h"
+
+/// Row `lane * Rows / 32` of each lane, N elements.
+template <class T, int Rows, int N> struct LaneTile {
+  T v[N];
+};
+/// 16 outputs × 64 k: registers of instruction s are v[s].
+struct FragmentA {
+  u32 v[4][4];
+};
+/// 64 k × N columns: of instruction s and columns 8n …, v[n][s].
+template <int N> struct FragmentB {
+  u32 v[N / 8][4][2];
+};
+/// 16 × N sums.
+template <int N> struct FragmentAcc {
+  f32 v[N / 8][4];
+};
+
+M3_INLINE i64 warpId() { return threadIdx.x / warpLanes; }
+
+template <class T> struct LoadFragment;
+
+/// Words: runs of 16 bytes alternate between the lanes.
+template <int Rows, int N> struct LoadFragment<LaneTile<i32, Rows, N>> {
+  static_assert(Rows == warpLanes && N % 4 == 0);
+  static M3_INLINE LaneTile<i32, Rows, N> from(const i32 *p, i64, i64) {
+    LaneTile<i32, Rows, N> t;
+    M3_UNROLL for (int run = 0; run < N / 4; ++run) {
+      int4 words = loadOnce((const int4 *)p + run * warpLanes + laneId());
+      t.v[4 * run] = words.x, t.v[4 * run + 1] = words.y;
+      t.v[4 * run + 2] = words.z, t.v[4 * run + 3] = words.w;
+    }
+    return t;
+  }
+};
+/// Scales: two bytes of each lane, or of each pair of lanes.
+template <int Rows> struct LoadFragment<LaneTile<u8, Rows, 2>> {
+  static M3_INLINE LaneTile<u8, Rows, 2> from(const u8 *p, i64, i64) {
+    u16 both = loadOnce((const u16 *)p + laneId() * Rows / warpLanes);
+    return {{(u8)both, (u8)(both >> 8)}};
+  }
+};
+/// Columns of B are rows of the view, `stride` elements apart; columns from `rows` on repeat the
+/// last.
+template <int N> struct LoadFragment<FragmentB<N>> {
+  static M3_INLINE FragmentB<N> from(const u16 *p, i64 stride, i64 rows) {
+    FragmentB<N> b;
+    const int g = laneId() / 4, t = laneId() % 4;
+    M3_UNROLL for (int n = 0; n < N / 8; ++n) {
+      const i64 row = minimum((i64)(8 * n + g), rows - 1);
+      const uint4 *from = (const uint4 *)(p + row * stride + 16 * t);
+      uint4 low = from[0], high = from[1];
+      b.v[n][0][0] = low.x, b.v[n][0][1] = low.y, b.v[n][1][0] = low.z, b.v[n][1][1] = low.w;
+      b.v[n][2][0] = high.x, b.v[n][2][1] = high.y, b.v[n][3][0] = high.z, b.v[n][3][1] = high.w;
+    }
+    return b;
+  }
+};
+template <class T, class P> M3_INLINE T load(const P *p, i64 stride, i64 rows = 1 << 30) {
+  return LoadFragment<T>::from(p, stride, rows);
+}
+
+template <class T> struct FillFragment;
+template <int N> struct FillFragment<FragmentAcc<N>> {
+  static M3_INLINE FragmentAcc<N> with(f32 value) {
+    FragmentAcc<N> acc;
+    M3_UNROLL for (int n = 0; n < N / 8; ++n) M3_UNROLL for (int i = 0; i < 4; ++i) acc.v[n][i] =
+        value;
+    return acc;
+  }
+};
+template <class T> M3_INLINE T fill(f32 value) { return FillFragment<T>::with(value); }
+
+/// p[n * stride + m] = acc[m, n].
+template <int N> M3_INLINE void storeTransposed(const FragmentAcc<N> &acc, f32 *p, i64 stride) {
+  const int g = laneId() / 4, t = laneId() % 4;
+  M3_UNROLL for (int n = 0; n < N / 8; ++n) M3_UNROLL for (int i = 0; i < 4; ++i)
+      p[(8 * n + 2 * t + i % 2) * stride + g + 8 * (i / 2)] = acc.v[n][i];
+}
+
+template <int N>
+M3_INLINE FragmentAcc<N> mmaFragments(const FragmentA &a, const FragmentB<N> &b,
+                                      FragmentAcc<N> acc) {
+  M3_UNROLL for (int s = 0; s < 4; ++s) M3_UNROLL for (int n = 0; n < N / 8; ++n)
+      mmaBf16(acc.v[n], a.v[s], b.v[n][s]);
+  return acc;
+}
+
+//===- Dequantisation -------------------------------------------------------------------------===//
+// A register holds two neighbours of k. Codes are moved to the place of exponent and mantissa in
+// BF16, which is their value times a power of two; the power rides on the scale.
+
+/// Two BF16 of the same value.
+M3_INLINE u32 pairOf(f32 value) { return (bitsAs<u32>(value) >> 16) * 0x10001u; }
+
+M3_INLINE FragmentA fragment_bf16(const LaneTile<i32, 32, 16> &words) {
+  FragmentA a;
+  M3_UNROLL for (int s = 0; s < 4; ++s) M3_UNROLL for (int i = 0; i < 4; ++i) a.v[s][i] =
+      words.v[8 * (i % 2) + 2 * s + i / 2];
+  return a;
+}
+
+/// E4M3: sign to bit 15, seven bits to 10 … 4, the value times 2^-120.
+M3_INLINE FragmentA fragment_e4m3(const LaneTile<i32, 32, 8> &words,
+                                  const LaneTile<u8, 16, 2> &scales) {
+  FragmentA a;
+  M3_UNROLL for (int half = 0; half < 2; ++half) {
+    // 2^(code − 127 + 120); block scales are below 2^8, checked when weights are read
+    const u32 scale = pairOf(bitsAs<f32>((u32)scales.v[half] + 120 << 23));
+    M3_UNROLL for (int s = 0; s < 4; ++s) {
+      const u32 w = words.v[4 * half + s];
+      a.v[s][half] = multiplyBf16(w << 8 & 0x80008000u | w << 4 & 0x07f007f0u, scale);
+      a.v[s][2 + half] = multiplyBf16(w & 0x80008000u | w >> 4 & 0x07f007f0u, scale);
+    }
+  }
+  return a;
+}
+
+/// E2M1: sign to bit 15, three bits to 8 … 6, the value times 2^-126; 2^120 of it comes first, so
+/// that neither factor leaves the range of BF16.
+M3_INLINE FragmentA fragment_e2m1(const LaneTile<i32, 32, 4> &words,
+                                  const LaneTile<u8, 32, 2> &scales) {
+  FragmentA a;
+  const u32 lift = pairOf(0x1p120f);
+  M3_UNROLL for (int half = 0; half < 2; ++half) {
+    const u32 scale = pairOf(decodeE4m3Lane<1>(scales.v[half]) * 64);
+    M3_UNROLL for (int q = 0; q < 8; ++q) { // pair q, columns 2q and 2q + 1
+      const u32 w = words.v[2 * half + q / 4] >> 4 * (q % 4);
+      const u32 bits = w << 12 & 0x80008000u | w << 6 & 0x01c001c0u;
+      a.v[q / 2][2 * (q % 2) + half] = multiplyBf16(multiplyBf16(bits, lift), scale);
+    }
+  }
+  return a;
+}
