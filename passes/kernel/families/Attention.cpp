@@ -38,9 +38,10 @@ public:
         out(kb.parameter(shape.selected ? 7 : 6)), sums(kb, {}, shape.dims),
         totals(kb, {}, shape.dims), parts(kb, {}, shape.dims) {}
 
+  /// A split part belongs to one row.
   static bool splits(const Schedule &schedule) {
     auto found = schedule.find("split");
-    return found != schedule.end() && found->second;
+    return found != schedule.end() && found->second && schedule.at("rows") == 1;
   }
 
   void emit() {

@@ -89,7 +89,7 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
     while (problem.at("group") % schedule["value_heads"])
       schedule["value_heads"] /= 2;
     schedule["value_dims"] = 32;
-    schedule["split"] = problem.at("rows") <= 16; // few rows: parts of four pages side by side
+    schedule["split"] = schedule["rows"] == 1; // few rows: parts of four pages side by side
     return schedule;
   }
   return {};

@@ -8,6 +8,8 @@
 
 namespace fs = std::filesystem;
 
+struct _nvrtcProgram; // the library's own opaque type
+
 namespace m3c::hal::cuda {
 
 namespace {
@@ -18,7 +20,7 @@ constexpr const char *installHint =
 
 /// The part of NVRTC's interface that is called, under its names.
 struct Nvrtc {
-  using Program = struct ProgramRecord *;
+  using Program = ::_nvrtcProgram *;
   int (*nvrtcVersion)(int *major, int *minor);
   int (*nvrtcGetNumSupportedArchs)(int *count);
   int (*nvrtcGetSupportedArchs)(int *architectures);

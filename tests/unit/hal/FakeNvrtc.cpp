@@ -3,10 +3,13 @@
 #include <cstring>
 #include <string>
 
-namespace {
-struct Program {
+/// By the library's own name: callers are checked to mean the same type.
+struct _nvrtcProgram {
   std::string text, log;
 };
+using Program = _nvrtcProgram;
+
+namespace {
 enum : int { success = 0, invalidInput = 3, compilation = 6 };
 } // namespace
 
