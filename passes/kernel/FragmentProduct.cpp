@@ -34,15 +34,13 @@ public:
     Value partial = kb.alloc({kSplit, rows, panels * panelOutputs}, kb.f32Type());
     kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
       Values sums = sumOverK(row);
-      kb.barrier(); // all warps have read the sums of the rows before
-      for (int64_t p = 0; p < warpPanels; ++p)
-        tile::StoreTransposedOp::create(
-            kb.builder(), sums[size_t(p)], partial,
-            ValueRange{kWarp, kb.index(0), kb.mul(kb.add(firstPanel, p), panelOutputs)});
-      kb.barrier();
-      Value count = kb.min(kb.sub(product.rowEnd, row), kb.index(rows));
-      kb.eachByWarp(kb.index(0), count,
-                    [&](Value local) { epilogue(addParts(partial, local), kb.add(row, local)); });
+      auto storePart = [&] {
+        for (int64_t p = 0; p < warpPanels; ++p)
+          tile::StoreTransposedOp::create(
+              kb.builder(), sums[size_t(p)], partial,
+              ValueRange{kWarp, kb.index(0), kb.mul(kb.add(firstPanel, p), panelOutputs)});
+      };
+      addParts(kb, product, partial, row, storePart, epilogue);
     });
   }
 
@@ -118,19 +116,6 @@ private:
     return tile::DequantFragmentOp::create(
         kb.builder(), kb.fragment(16, fragmentK, kb.builder().getBF16Type(), tile::Layout::MmaA),
         packed.words, packed.scales, shape.format(), StringAttr());
-  }
-
-  /// The sums of one row over the warps along K, in their order.
-  Value addParts(Value partial, Value local) {
-    int64_t cols = panels * panelOutputs;
-    auto part = [&](int64_t k) {
-      return kb.load(partial, {kb.index(k), local, kb.index(0)}, {1, 1, cols}, 1, cols);
-    };
-    Value sum = part(0);
-    for (int64_t k = 1; k < kSplit; ++k)
-      sum = kb.map({sum, part(k)}, 1, cols,
-                   [&](ValueRange args) { return kb.addf(args[0], args[1]); });
-    return sum;
   }
 
   KernelBuilder &kb;

@@ -172,8 +172,27 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
   });
 }
 
-/// Each warp streams a part of K; their sums are added in the order of the warps, and each row goes
-/// on in one warp.
+void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
+              function_ref<void()> storePart, Epilogue epilogue) {
+  ArrayRef<int64_t> shape = cast<tile::ViewType>(parts.getType()).getShape();
+  int64_t rows = shape[1], cols = shape[2];
+  kb.barrier(); // the sums of the rows before have been read
+  storePart();
+  kb.barrier();
+  Value count = kb.min(kb.sub(product.rowEnd, row), kb.index(rows));
+  kb.eachByWarp(kb.index(0), count, [&](Value local) {
+    auto part = [&](int64_t k) {
+      return kb.load(parts, {kb.index(k), local, kb.index(0)}, {1, 1, cols}, 1, cols);
+    };
+    Value sum = part(0);
+    for (int64_t k = 1; k < shape[0]; ++k)
+      sum = kb.map({sum, part(k)}, 1, cols,
+                   [&](ValueRange args) { return kb.addf(args[0], args[1]); });
+    epilogue(sum, kb.add(row, local));
+  });
+}
+
+/// Each warp streams a part of K.
 static void emitSplitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
   int64_t cols = panels * panelOutputs, parts = product.schedule.at("k_warps");
@@ -187,19 +206,9 @@ static void emitSplitStreaming(KernelBuilder &kb, const Product &product, Epilog
                                Value x = kb.loadF32(product.x, {row, k}, {rows, 1}, rows, 1);
                                return Values{kb.mma(x, weights, carried[0])};
                              });
-    kb.barrier(); // the sums of the rows before have been read
-    kb.store(result[0], sums, {warp, zero, zero}, {1, rows, cols});
-    kb.barrier();
-    Value count = kb.min(kb.sub(product.rowEnd, row), kb.index(rows));
-    kb.eachByWarp(zero, count, [&](Value local) {
-      Value sum = kb.forLoop(
-          zero, kb.index(parts), 1, kb.fill(0.0, 1, cols), [&](Value p, ValueRange carried) {
-            Value more = kb.load(sums, {p, local, zero}, {1, 1, cols}, 1, cols);
-            return Values{kb.map({carried[0], more}, 1, cols,
-                                 [&](ValueRange v) { return kb.addf(v[0], v[1]); })};
-          })[0];
-      epilogue(sum, kb.add(row, local));
-    });
+    addParts(
+        kb, product, sums, row,
+        [&] { kb.store(result[0], sums, {warp, zero, zero}, {1, rows, cols}); }, epilogue);
   });
 }
 

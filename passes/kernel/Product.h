@@ -44,6 +44,12 @@ struct Product {
 /// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .
 using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 
+/// The end of a product whose K several warps share, for the rows from `row` on: `storePart` stores
+/// this warp's sums to `parts` [parts of K, rows, outputs] in shared memory; they are added in the
+/// order of the parts, and each row goes on in one warp.
+void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
+              llvm::function_ref<void()> storePart, Epilogue epilogue);
+
 /// Emits the loops of one work item.
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
 

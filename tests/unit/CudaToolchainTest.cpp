@@ -6,6 +6,7 @@
 #include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
 #include "runtime/drivers/cuda/CudaBuild.h"
+#include "tests/unit/SpillingKernel.h"
 
 #include <gtest/gtest.h>
 
@@ -111,22 +112,7 @@ TEST(CudaCompiler, CodeThatIsNotBuiltAsWrittenIsRefused) {
 }
 
 TEST(CudaResources, ASpillIsSeen) {
-  // 64 live values in at most 32 registers.
-  const std::string text = R"(
-extern "C" __global__ void __launch_bounds__(1024, 2) k(float *x, int n) {
-  float a[64];
-#pragma unroll
-  for (int i = 0; i < 64; ++i)
-    a[i] = x[i * 1024 + threadIdx.x];
-  for (int j = 0; j < n; ++j)
-#pragma unroll
-    for (int i = 0; i < 64; ++i)
-      a[i] = a[i] * a[(i + 7) % 64] + a[(i + 13) % 64];
-#pragma unroll
-  for (int i = 0; i < 64; ++i)
-    x[i * 1024 + threadIdx.x] = a[i];
-})";
-  CudaResources k = resourcesOf(text);
+  CudaResources k = resourcesOf(spillingCudaKernel);
   EXPECT_EQ(k.registers, 32u);
   EXPECT_GT(k.stackBytes, 0u);
 }

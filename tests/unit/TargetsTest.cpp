@@ -2,6 +2,7 @@
 #include "compiler/toolchains/CudaCompiler.h"
 #include "passes/targets/common/Target.h"
 #include "runtime/base/Error.h"
+#include "tests/unit/SpillingKernel.h"
 
 #include <gtest/gtest.h>
 
@@ -66,21 +67,7 @@ extern "C" __attribute__((visibility("default"))) void k(float *x, int n) {
   for (int i = 0; i < 40; ++i)
     _mm256_storeu_ps(x + 8 * i, a[i]);
 })";
-  const std::string sm90 = R"(
-extern "C" __global__ void __launch_bounds__(1024, 2) k(float *x, int n) {
-  float a[64];
-#pragma unroll
-  for (int i = 0; i < 64; ++i)
-    a[i] = x[i * 1024 + threadIdx.x];
-  for (int j = 0; j < n; ++j)
-#pragma unroll
-    for (int i = 0; i < 64; ++i)
-      a[i] = a[i] * a[(i + 7) % 64] + a[(i + 13) % 64];
-#pragma unroll
-  for (int i = 0; i < 64; ++i)
-    x[i * 1024 + threadIdx.x] = a[i];
-})";
-  for (const auto &[name, text] : {std::pair("x86", x86), {"sm90", sm90}}) {
+  for (const auto &[name, text] : {std::pair("x86", x86), {"sm90", spillingCudaKernel}}) {
     const Target *target = findTarget(name);
     const Chip &chip = target->chips().front();
     CodeFacts facts = target->facts("k", target->build("k", text, chip));

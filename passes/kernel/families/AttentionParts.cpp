@@ -9,18 +9,18 @@ using llvm::formatv;
 
 namespace m3c::kernel {
 
-void SoftmaxSums::eachChunk(int64_t columns, function_ref<void(Value)> body) {
-  kb.forLoop(kb.index(0), kb.index(columns), 16, body);
+void SoftmaxSums::eachChunk(function_ref<void(Value)> body) {
+  kb.forLoop(kb.index(0), kb.index(dims), 16, body);
 }
 
 void SoftmaxSums::clear(Value slot) {
-  eachChunk(dims, [&](Value d) { kb.store(kb.fill(0.0, 1, 16), view, {slot, d}, {1, 16}); });
+  eachChunk([&](Value d) { kb.store(kb.fill(0.0, 1, 16), view, {slot, d}, {1, 16}); });
   setLargest(slot, kb.f32(-std::numeric_limits<float>::infinity()));
   setWeight(slot, kb.f32(0.0));
 }
 
 void SoftmaxSums::copy(Value slot, SoftmaxSums &from, Value fromSlot) {
-  eachChunk(dims, [&](Value d) {
+  eachChunk([&](Value d) {
     kb.store(kb.load(from.view, {fromSlot, d}, {1, 16}, 1, 16), view, {slot, d}, {1, 16});
   });
   setLargest(slot, from.largest(fromSlot));
@@ -36,7 +36,7 @@ void SoftmaxSums::add(Value slot, SoftmaxSums &part, Value partSlot) {
   };
   setLargest(slot, now);
   setWeight(slot, sum(weight(slot), part.weight(partSlot)));
-  eachChunk(dims, [&](Value d) {
+  eachChunk([&](Value d) {
     Value old = kb.load(view, {slot, d}, {1, 16}, 1, 16);
     Value added = kb.load(part.view, {partSlot, d}, {1, 16}, 1, 16);
     kb.store(kb.map({old, added}, 1, 16, [&](ValueRange args) { return sum(args[0], args[1]); }),
@@ -46,7 +46,7 @@ void SoftmaxSums::add(Value slot, SoftmaxSums &part, Value partSlot) {
 
 void SoftmaxSums::storeMean(Value slot, const CachePages &cache, Value out, Value row, Value head) {
   Value inverse = kb.divf(kb.f32(1.0), weight(slot));
-  eachChunk(dims, [&](Value d) {
+  eachChunk([&](Value d) {
     Value sum = loadFromSlotOrder(kb, cache, view, {slot, d}, {1, 16});
     Value mean = kb.map(sum, 1, 16, [&](ValueRange args) { return kb.mulf(args[0], inverse); });
     kb.storeF32(mean, out, {row, head, d}, {1, 1, 16});

@@ -46,7 +46,7 @@ public:
   Value view;
 
 private:
-  void eachChunk(int64_t columns, llvm::function_ref<void(Value)> body);
+  void eachChunk(llvm::function_ref<void(Value)> body);
   int64_t dims;
 };
 

@@ -3,6 +3,8 @@
 
 #include "scalar.h"
 
+#include "tiles.h"
+
 template <class T, int R, int C> M3_INLINE Tile<T, R, C> fill(T value) {
   Tile<T, R, C> t;
   M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[r][c] =
@@ -92,16 +94,6 @@ M3_INLINE Tile<T, R2, C2> reshape(const Tile<T, R, C> &in) {
 
 template <class T, int R, int C> M3_INLINE Tile<T, C, R> transpose(const Tile<T, R, C> &in) {
   return gather<Tile<T, C, R>>(in, [](int i) { return i % R * C + i / R; });
-}
-
-template <class T, int R, int C, class... Rest>
-M3_INLINE auto stack(const Tile<T, R, C> &first, const Rest &...rest) {
-  constexpr int n = 1 + sizeof...(Rest);
-  const Tile<T, R, C> *parts[n] = {&first, &rest...};
-  Tile<T, n * R, C> out;
-  M3_UNROLL for (int i = 0; i < n; ++i) M3_UNROLL for (int r = 0; r < R; ++r)
-      M3_UNROLL for (int c = 0; c < out.vectors; ++c) out.v[i * R + r][c] = parts[i]->v[r][c];
-  return out;
 }
 
 template <int R2, int C2, int Row, int Col, class T, int R, int C>

@@ -4,14 +4,7 @@
 // never diverges.
 #pragma once
 
-using u8 = unsigned char;
-using u16 = unsigned short;
-using i32 = int;
-using u32 = unsigned int;
-using i64 = long;
-using u64 = unsigned long;
-using f32 = float;
-using f64 = double;
+#include "types.h"
 
 #define M3_INLINE __device__ __forceinline__
 #define M3_UNROLL _Pragma("unroll")

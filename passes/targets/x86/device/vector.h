@@ -2,15 +2,7 @@
 // of two that divides the columns and fits the machine; a tile of one column keeps scalars.
 #pragma once
 
-using u8 = unsigned char;
-using i16 = short;
-using u16 = unsigned short;
-using i32 = int;
-using u32 = unsigned int;
-using i64 = long;
-using u64 = unsigned long;
-using f32 = float;
-using f64 = double;
+#include "types.h"
 
 #define M3_INLINE __attribute__((always_inline)) static inline
 #define M3_UNROLL _Pragma("clang loop unroll(full)")
