@@ -102,7 +102,7 @@ private:
 
   const Nvrtc &library;
   std::string kernel;
-  NvrtcTable::Program program = nullptr;
+  hal::cuda::NvrtcApi::Program program = nullptr;
 };
 
 std::vector<std::string> nvrtcOptions(const CudaCompileOptions &options) {

@@ -21,28 +21,6 @@ namespace m3c::toolchains {
 
 namespace {
 
-template <typename Function>
-bool bind(void *handle, const char *symbol, Function &function, std::string &missing) {
-  function = reinterpret_cast<Function>(dlsym(handle, symbol));
-  if (!function)
-    missing = symbol;
-  return function != nullptr;
-}
-
-// Fills the table; the first function that is missing, or empty.
-std::string bindAll(void *handle, NvrtcTable &table) {
-  std::string missing;
-#define M3C_BIND(name) bind(handle, #name, table.name, missing)
-  (void)(M3C_BIND(nvrtcVersion) && M3C_BIND(nvrtcGetNumSupportedArchs) &&
-         M3C_BIND(nvrtcGetSupportedArchs) && M3C_BIND(nvrtcGetErrorString) &&
-         M3C_BIND(nvrtcCreateProgram) && M3C_BIND(nvrtcDestroyProgram) &&
-         M3C_BIND(nvrtcCompileProgram) && M3C_BIND(nvrtcGetProgramLogSize) &&
-         M3C_BIND(nvrtcGetProgramLog) && M3C_BIND(nvrtcGetCUBINSize) && M3C_BIND(nvrtcGetCUBIN) &&
-         M3C_BIND(nvrtcGetPTXSize) && M3C_BIND(nvrtcGetPTX));
-#undef M3C_BIND
-  return missing;
-}
-
 std::string loadedPath(void *handle, const std::string &otherwise) {
   Dl_info info = {};
   void *symbol = dlsym(handle, "nvrtcVersion");
@@ -97,16 +75,13 @@ private:
         dlclose(handle);
         return;
       }
-    if (std::string missing = bindAll(handle, library.call); !missing.empty()) {
+    if (std::string missing = library.call.bind(handle); !missing.empty()) {
       search.refused.push_back(fmt::format("{}: too old, it has no {}", library.path, missing));
       dlclose(handle);
       return;
     }
-    int count = 0;
     library.call.nvrtcVersion(&library.major, &library.minor);
-    library.call.nvrtcGetNumSupportedArchs(&count);
-    library.architectures.resize(size_t(std::max(count, 0)));
-    library.call.nvrtcGetSupportedArchs(library.architectures.data());
+    library.architectures = library.call.architectures();
     // Newest first; of equals, the first found.
     auto place = std::ranges::find_if(search.usable, [&](const Nvrtc *known) {
       return std::pair(known->major, known->minor) < std::pair(library.major, library.minor);
@@ -134,7 +109,7 @@ int architectureNumber(const std::string &arch) {
 bool probe(const Nvrtc &library, const std::string &arch) {
   if (!std::ranges::count(library.architectures, architectureNumber(arch)))
     return false;
-  NvrtcTable::Program program = nullptr;
+  hal::cuda::NvrtcApi::Program program = nullptr;
   if (library.call.nvrtcCreateProgram(&program, "extern \"C\" __global__ void probe() {}",
                                       "probe.cu", 0, nullptr, nullptr) != 0)
     return false;

@@ -2,36 +2,16 @@
 // (wheels, toolkits, the system's), and the newest that can build for an architecture is taken.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "runtime/drivers/cuda/NvrtcApi.h"
 
 namespace m3c::toolchains {
-
-/// The functions of libnvrtc that m3c calls, by the names of its public interface.
-struct NvrtcTable {
-  using Program = struct NvrtcProgram *;
-  int (*nvrtcVersion)(int *major, int *minor);
-  int (*nvrtcGetNumSupportedArchs)(int *count);
-  int (*nvrtcGetSupportedArchs)(int *architectures);
-  const char *(*nvrtcGetErrorString)(int result);
-  int (*nvrtcCreateProgram)(Program *program, const char *source, const char *name, int headers,
-                            const char *const *texts, const char *const *includeNames);
-  int (*nvrtcDestroyProgram)(Program *program);
-  int (*nvrtcCompileProgram)(Program program, int count, const char *const *options);
-  int (*nvrtcGetProgramLogSize)(Program program, size_t *size);
-  int (*nvrtcGetProgramLog)(Program program, char *log);
-  int (*nvrtcGetCUBINSize)(Program program, size_t *size);
-  int (*nvrtcGetCUBIN)(Program program, char *code);
-  int (*nvrtcGetPTXSize)(Program program, size_t *size);
-  int (*nvrtcGetPTX)(Program program, char *text);
-};
 
 /// One library that was found and opened. Libraries stay open until the process ends.
 struct Nvrtc {
   std::string path;
   int major = 0, minor = 0;
   std::vector<int> architectures; ///< 75, 80, 90, …
-  NvrtcTable call = {};
+  hal::cuda::NvrtcApi call;
 
   std::string version() const; ///< "13.5"
   /// True when this library builds the smallest kernel for `arch`, e.g. "sm_90a".

@@ -1,5 +1,7 @@
 #include "runtime/drivers/cuda/CudaBuild.h"
 
+#include "runtime/drivers/cuda/NvrtcApi.h"
+
 #include <algorithm>
 #include <dlfcn.h>
 #include <filesystem>
@@ -7,8 +9,6 @@
 #include <fmt/ranges.h>
 
 namespace fs = std::filesystem;
-
-struct _nvrtcProgram; // the library's own opaque type
 
 namespace m3c::hal::cuda {
 
@@ -18,47 +18,11 @@ constexpr const char *installHint =
     "pip install nvidia-cuda-nvrtc and set M3C_NVRTC to the folder of its libnvrtc.so, or compile "
     "the plan for this chip where m3c is installed";
 
-/// The part of NVRTC's interface that is called, under its names.
+/// An open library, and what it builds for.
 struct Nvrtc {
-  using Program = ::_nvrtcProgram *;
-  int (*nvrtcVersion)(int *major, int *minor);
-  int (*nvrtcGetNumSupportedArchs)(int *count);
-  int (*nvrtcGetSupportedArchs)(int *architectures);
-  int (*nvrtcCreateProgram)(Program *program, const char *source, const char *name, int headers,
-                            const char *const *texts, const char *const *includeNames);
-  int (*nvrtcDestroyProgram)(Program *program);
-  int (*nvrtcCompileProgram)(Program program, int count, const char *const *options);
-  int (*nvrtcGetProgramLogSize)(Program program, size_t *size);
-  int (*nvrtcGetProgramLog)(Program program, char *log);
-  int (*nvrtcGetCUBINSize)(Program program, size_t *size);
-  int (*nvrtcGetCUBIN)(Program program, char *code);
-
+  NvrtcApi call;
   std::string path;
   std::vector<int> architectures; ///< 75, 80, 90, …
-
-  /// What is missing, or empty.
-  std::string bind(void *handle) {
-    std::string missing;
-    auto find = [&](const char *symbol, auto &function) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, symbol));
-      if (!function && missing.empty())
-        missing = symbol;
-    };
-#define M3C_FIND(name) find(#name, name)
-    M3C_FIND(nvrtcVersion);
-    M3C_FIND(nvrtcGetNumSupportedArchs);
-    M3C_FIND(nvrtcGetSupportedArchs);
-    M3C_FIND(nvrtcCreateProgram);
-    M3C_FIND(nvrtcDestroyProgram);
-    M3C_FIND(nvrtcCompileProgram);
-    M3C_FIND(nvrtcGetProgramLogSize);
-    M3C_FIND(nvrtcGetProgramLog);
-    M3C_FIND(nvrtcGetCUBINSize);
-    M3C_FIND(nvrtcGetCUBIN);
-#undef M3C_FIND
-    return missing;
-  }
 };
 
 std::vector<std::string> librariesIn(const fs::path &folder) {
@@ -107,14 +71,11 @@ Nvrtc openFor(int architecture, const std::string &name) {
     }
     Nvrtc library;
     library.path = path;
-    if (std::string missing = library.bind(handle); !missing.empty()) {
+    if (std::string missing = library.call.bind(handle); !missing.empty()) {
       refused.push_back(fmt::format("{}: too old, it has no {}", path, missing));
       continue;
     }
-    int count = 0;
-    library.nvrtcGetNumSupportedArchs(&count);
-    library.architectures.resize(size_t(std::max(0, count)));
-    library.nvrtcGetSupportedArchs(library.architectures.data());
+    library.architectures = library.call.architectures();
     if (std::ranges::count(library.architectures, architecture))
       return library;
     refused.push_back(
@@ -136,11 +97,11 @@ public:
       names.push_back(path.c_str());
       texts.push_back(text.c_str());
     }
-    check(library.nvrtcCreateProgram(&program, source.text.c_str(), (name + ".cu").c_str(),
-                                     int(texts.size()), texts.data(), names.data()),
+    check(library.call.nvrtcCreateProgram(&program, source.text.c_str(), (name + ".cu").c_str(),
+                                          int(texts.size()), texts.data(), names.data()),
           "nvrtcCreateProgram");
   }
-  ~Program() { library.nvrtcDestroyProgram(&program); }
+  ~Program() { library.call.nvrtcDestroyProgram(&program); }
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
@@ -149,12 +110,13 @@ public:
     std::vector<const char *> arguments;
     for (const std::string &option : options)
       arguments.push_back(option.c_str());
-    check(library.nvrtcCompileProgram(program, int(arguments.size()), arguments.data()),
+    check(library.call.nvrtcCompileProgram(program, int(arguments.size()), arguments.data()),
           "nvrtcCompileProgram");
     size_t size = 0;
-    check(library.nvrtcGetCUBINSize(program, &size), "nvrtcGetCUBINSize");
+    check(library.call.nvrtcGetCUBINSize(program, &size), "nvrtcGetCUBINSize");
     std::vector<std::byte> code(size);
-    check(library.nvrtcGetCUBIN(program, reinterpret_cast<char *>(code.data())), "nvrtcGetCUBIN");
+    check(library.call.nvrtcGetCUBIN(program, reinterpret_cast<char *>(code.data())),
+          "nvrtcGetCUBIN");
     return code;
   }
 
@@ -164,9 +126,9 @@ private:
       return;
     size_t size = 0;
     std::string log;
-    if (program && library.nvrtcGetProgramLogSize(program, &size) == 0 && size > 1) {
+    if (program && library.call.nvrtcGetProgramLogSize(program, &size) == 0 && size > 1) {
       log.resize(size);
-      library.nvrtcGetProgramLog(program, log.data());
+      library.call.nvrtcGetProgramLog(program, log.data());
     }
     constexpr size_t mostBytes = 4000;
     throw Error(fmt::format("kernel {} cannot be built from its source", name), library.path,
@@ -177,7 +139,7 @@ private:
 
   const Nvrtc &library;
   const std::string &name;
-  Nvrtc::Program program = nullptr;
+  NvrtcApi::Program program = nullptr;
 };
 
 } // namespace
