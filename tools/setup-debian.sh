@@ -10,7 +10,7 @@ m3c_packages=(
   zlib1g-dev libzstd-dev libcurl4-openssl-dev libedit-dev libxml2-dev libffi-dev
   # libraries of m3c
   libfmt-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler
-  libxxhash-dev libpcre2-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libxxhash-dev libpcre2-dev libboost-context-dev libgtest-dev libgmock-dev libbenchmark-dev
   # build
   cmake ninja-build ccache git ca-certificates python3 python3-venv
 )

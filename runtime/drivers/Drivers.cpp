@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/drivers/cuda/CudaDriver.h"
+#include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "runtime/drivers/host/HostDriver.h"
 #include "runtime/plan/List.h"
 
@@ -91,8 +92,26 @@ std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
               "`m3c doctor` lists the devices");
 }
 
+/// The plan's code for a target that is named, run from its sources.
+static OpenedDevice openEmulated(const plan::Tables &tables, const std::string &planName,
+                                 const DeviceOptions &options) {
+  std::string names;
+  for (const plan::Target *target : plan::list(tables.targets())) {
+    if (target->name()->string_view() == options.emulate)
+      return {openEmulatedDevice(loadEmulator(),
+                                 {options.emulate, options.emulationSeed, options.threads}),
+              target, true};
+    names += (names.empty() ? "" : ", ") + target->name()->str();
+  }
+  throw Error(fmt::format("{} has no code for {}", planName, options.emulate), "--emulate",
+              fmt::format("its targets are {}", names), "compile the plan for that target",
+              ExitCode::Usage);
+}
+
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
                            const DeviceOptions &options) {
+  if (!options.emulate.empty())
+    return openEmulated(tables, planName, options);
   Choice choice = parseChoice(options.device);
   std::string refused;
   auto refuse = [&](const std::string &why) { refused += (refused.empty() ? "" : "; ") + why; };

@@ -179,6 +179,9 @@ struct DeviceOptions {
   std::string device = "";
   /// Wait for each launch, so that a failure names the launch that caused it. Slow.
   bool checkLaunches = false;
+  /// A target whose kernels are emulated from the plan's sources, instead of any device.
+  std::string emulate = "";
+  uint64_t emulationSeed = 1; ///< of the order of what is emulated
 };
 
 class Driver {

@@ -90,8 +90,8 @@ void Engine::buildSources() {
       if (object->chip()->string_view() == chosen->chip()->string_view() &&
           object->source_section() >= 0 && built.try_emplace(object->section()).second)
         wanted.emplace_back(kernel, object);
-  log::info("{} has no code for {}: built from the sources for {}, kernels: {}", file.name(),
-            hardware->info().name, chosen->chip()->str(), wanted.size());
+  log::info("{}: kernels of {} are built from their sources for {}, {} of them", file.name(),
+            chosen->chip()->str(), hardware->info().name, wanted.size());
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::exception_ptr fault;

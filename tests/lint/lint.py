@@ -122,10 +122,27 @@ def check_recipes(root):
     for folder in {path.split("/")[2] for path in files if path.startswith("passes/targets/") and path.count("/") > 2}:
         if folder != "common" and f"passes/targets/{folder}/" not in targets:
             yield f"passes/targets/{folder}:1: no line in common/Target.cpp"
+    yield from check_emulated(files, text_of)
     guide = text_of("docs/compile.md")
     for option in names_in(root, "tools/m3c/CompileCommand.cpp", r'"(?:-o,)?(--[a-z-]+)'):
         if option not in guide and option != "--output":
             yield f"tools/m3c/CompileCommand.cpp:1: {option} is not in docs/compile.md"
+
+
+def check_emulated(files, text_of):
+    """Every atom of a target that is emulated has an emulated form of the same parameters."""
+    declared = re.compile(r"^(?:template <.*> )?M3_INLINE [^=;(]*?(\w+)\(([^{;]*)\) ?\{", re.MULTILINE)
+
+    def functions(path):
+        types = lambda text: re.sub(r"\b\w+(?=\)?(?:\[\d+\])?\s*(?:,|$))", "", re.sub(r"\s+", " ", text))
+        return {(name, types(parameters)) for name, parameters in declared.findall(text_of(path))}
+
+    for path in files:
+        found = re.fullmatch(r"passes/targets/(\w+)/emulated/(\w+\.h)", path)
+        device = f"passes/targets/{found.group(1)}/device/{found.group(2)}" if found else ""
+        if device in files:
+            for name, parameters in sorted(functions(device) - functions(path)):
+                yield f"{device}:1: {name}({parameters}) has no emulated form in {path} (CONTRIBUTING.md)"
 
 
 RULES = {

@@ -273,6 +273,7 @@ void report(const Engine &engine, const SessionOptions &options, size_t prompt, 
              byteText(Session::ledger(engine, options).total()), byteText(peakMemory()),
              engine.device().info().workers, engine.device().info().name,
              engine.target().chip()->str());
+  reportEmulation(engine);
 }
 
 void printJson(const Output &output, bool hasText, size_t prompt, const Timing &time) {

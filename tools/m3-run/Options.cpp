@@ -3,6 +3,7 @@
 #include "tools/common/ReadWeights.h"
 
 #include "runtime/base/Log.h"
+#include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "tools/common/Numbers.h"
 
 namespace m3c {
@@ -16,6 +17,11 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
                  "host, cuda or cuda:N; default: the best that the plan has code for");
   app.add_flag("--check-launches", options.checkLaunches,
                "Wait for each launch, so that a failure names it; slow");
+  app.add_option("--emulate", options.emulate,
+                 "Target whose kernels are emulated on the CPU and checked; slow");
+  app.add_option("--emulate-seed", options.emulationSeed,
+                 "Of the order in which emulated threads run")
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--kv-pages", options.pages,
                  "Pages of the KV cache, 128 tokens each; 0 = what the run needs")
@@ -29,13 +35,19 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
 }
 
 std::unique_ptr<Engine> openEngine(const RunOptions &options) {
-  auto engine = std::make_unique<Engine>(
-      plan::PlanFile::open(options.plan),
-      hal::DeviceOptions{options.threads, true, options.device, options.checkLaunches});
+  auto engine = std::make_unique<Engine>(plan::PlanFile::open(options.plan),
+                                         hal::DeviceOptions{options.threads, true, options.device,
+                                                            options.checkLaunches, options.emulate,
+                                                            options.emulationSeed});
   if (engine->tables().targets()->size() > 1 || !options.device.empty())
     log::info("running the code for {} on {}", engine->target().chip()->str(),
               engine->device().info().name);
   return engine;
+}
+
+void reportEmulation(const Engine &engine) {
+  if (std::string line = hal::emulationSummary(engine.device()); !line.empty())
+    fmt::print(stderr, "emulated {}\n", line);
 }
 
 bool isSynthetic(const std::string &weights) { return weights.starts_with("synthetic:"); }

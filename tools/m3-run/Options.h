@@ -18,6 +18,8 @@ struct RunOptions {
   unsigned threads = 0;
   std::string device;         ///< as in hal::DeviceOptions
   bool checkLaunches = false; ///< likewise
+  std::string emulate;        ///< likewise
+  uint64_t emulationSeed = 1; ///< likewise
   uint64_t pages = 0;         ///< 0: as many as the run needs
   uint32_t chunk = 512;
   std::string progress = "auto";
@@ -28,6 +30,9 @@ void addRunOptions(CLI::App &app, RunOptions &options);
 
 /// Opens the plan and loads its code.
 std::unique_ptr<Engine> openEngine(const RunOptions &options);
+
+/// What an emulated device has done, on standard error; nothing for another device.
+void reportEmulation(const Engine &engine);
 
 /// Foresees the memory, then reads the weights with progress on standard error.
 void loadWeights(Engine &engine, const RunOptions &options, const SessionOptions &session);

@@ -92,6 +92,11 @@ private:
         Value slot = slotOf(r, head);
         sums.clear(slot);
         totals.clear(slot);
+        // Read sixteen at a time, written `keys` at a time.
+        if (keys % 16)
+          kb.forLoop(kb.index(0), kb.index(pageTokens), 16, [&](Value key) {
+            kb.store(kb.fill(0.0, 1, 16), scores, {slot, key}, {1, 16});
+          });
         Value queryHead = outHead(head);
         eachChunk([&](Value d) {
           kb.store(loadInSlotOrder(kb, cache, query, {kb.add(first, r), queryHead, d}, {1, 1, 16}),

@@ -49,8 +49,7 @@ public:
                 parameters += (parameters.empty() ? "" : ", ") + type + " " + parameter;
               return llvm::formatv(
                          "extern \"C\" __global__ __launch_bounds__({0}) void {1}({2}) {{\n"
-                         "  extern __shared__ __align__(1024) u8 sharedBytes[];\n"
-                         "  [[maybe_unused]] u8 *const shared = sharedBytes;\n"
+                         "  [[maybe_unused]] u8 *const shared = sharedMemory();\n"
                          "  [[maybe_unused]] const i64 blockX = blockIdx.x, blockY = blockIdx.y, "
                          "blockZ = blockIdx.z;\n",
                          threadsOf(kernel), kernel.getSymName(), parameters)

@@ -3,6 +3,7 @@
 // 64 k it has the 16 from 16t on, four in each of four instructions.
 #pragma once
 
+#include "access.h"
 #include "atoms.h"
 #include "formats.h"
 
@@ -56,7 +57,7 @@ template <int N> struct LoadFragment<FragmentB<N>> {
     M3_UNROLL for (int n = 0; n < N / 8; ++n) {
       const i64 row = minimum((i64)(8 * n + g), rows - 1);
       const uint4 *from = (const uint4 *)(p + row * stride + 16 * t);
-      uint4 low = from[0], high = from[1];
+      uint4 low = loadAt(from), high = loadAt(from + 1);
       b.v[n][0][0] = low.x, b.v[n][0][1] = low.y, b.v[n][1][0] = low.z, b.v[n][1][1] = low.w;
       b.v[n][2][0] = high.x, b.v[n][2][1] = high.y, b.v[n][3][0] = high.z, b.v[n][3][1] = high.w;
     }
@@ -82,7 +83,7 @@ template <class T> M3_INLINE T fill(f32 value) { return FillFragment<T>::with(va
 template <int N> M3_INLINE void storeTransposed(const FragmentAcc<N> &acc, f32 *p, i64 stride) {
   const int g = laneId() / 4, t = laneId() % 4;
   M3_UNROLL for (int n = 0; n < N / 8; ++n) M3_UNROLL for (int i = 0; i < 4; ++i)
-      p[(8 * n + 2 * t + i % 2) * stride + g + 8 * (i / 2)] = acc.v[n][i];
+      storeAt(p + (8 * n + 2 * t + i % 2) * stride + g + 8 * (i / 2), acc.v[n][i]);
 }
 
 template <int N>

@@ -1,14 +1,14 @@
 // Tiles to and from memory, rings, prefetch. Memory is reached through these functions alone.
 #pragma once
 
-#include "vector.h"
+#include "access.h"
 
 /// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
 template <class T, int R, int C, int Chunk> M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
   Tile<T, R, C> t;
   M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) {
     const int i = r * C + c * t.W + laneId() % t.W;
-    t.v[r][c] = p[i / Chunk * stride + i % Chunk];
+    t.v[r][c] = loadAt(p + i / Chunk * stride + i % Chunk);
   }
   return t;
 }
@@ -22,16 +22,16 @@ M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * 
     M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) {
       const int i = r * C + c * t.W + laneId();
       if (i / Chunk < chunks)
-        p[i / Chunk * stride + i % Chunk] = t.v[r][c];
+        storeAt(p + i / Chunk * stride + i % Chunk, t.v[r][c]);
     }
   warpBarrier();
 }
 
-template <class T> M3_INLINE T loadScalar(const T *p) { return *p; }
+template <class T> M3_INLINE T loadScalar(const T *p) { return loadAt(p); }
 template <class T, class V> M3_INLINE void storeScalar(T *p, V value) {
   warpBarrier();
   if (laneId() == 0)
-    *p = (T)value;
+    storeAt(p, value);
   warpBarrier();
 }
 

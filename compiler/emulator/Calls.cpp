@@ -1,0 +1,119 @@
+#include "compiler/emulator/Calls.h"
+
+#include "compiler/emulator/Transfers.h"
+
+#include <string>
+
+namespace m3c::emulator {
+
+namespace {
+
+/// The thread that calls, and where: the call's return address is in the kernel's code.
+#define M3C_CALLER(thread)                                                                         \
+  auto &caller = static_cast<FibreThread &>(*(thread));                                            \
+  caller.place = __builtin_return_address(0);                                                      \
+  WorkItem &item = *caller.item
+
+void meet(m3emu::Thread *thread, const char *what, unsigned long mask, void (*all)(void *const *),
+          bool orders) {
+  M3C_CALLER(thread);
+  item.meet(caller, what, mask, all, orders);
+}
+void readShared(m3emu::Thread *thread, unsigned long offset, unsigned bytes) {
+  M3C_CALLER(thread);
+  item.readShared(caller, offset, bytes);
+}
+void writeShared(m3emu::Thread *thread, unsigned long offset, unsigned bytes) {
+  M3C_CALLER(thread);
+  item.writeShared(caller, offset, bytes);
+}
+void checkGlobal(m3emu::Thread *thread, const void *address, unsigned bytes, bool writes) {
+  M3C_CALLER(thread);
+  item.checkGlobal(caller, address, bytes, writes);
+}
+void fail(m3emu::Thread *thread, const char *what) {
+  M3C_CALLER(thread);
+  item.fail(caller, what);
+}
+void barrier(m3emu::Thread *thread, unsigned id, unsigned threads, bool waits) {
+  M3C_CALLER(thread);
+  item.barrier(caller, id, threads, waits);
+}
+bool barrierOr(m3emu::Thread *thread, bool holds) {
+  M3C_CALLER(thread);
+  return item.barrierOr(caller, holds);
+}
+void initBarrier(m3emu::Thread *thread, void *barrier, unsigned arrivals) {
+  M3C_CALLER(thread);
+  item.copies().initBarrier(caller, barrier, arrivals);
+}
+void arrive(m3emu::Thread *thread, void *barrier, unsigned arrivals, unsigned bytes) {
+  M3C_CALLER(thread);
+  item.copies().arrive(caller, barrier, arrivals, bytes);
+}
+void waitBarrier(m3emu::Thread *thread, void *barrier, unsigned parity) {
+  M3C_CALLER(thread);
+  item.copies().wait(caller, barrier, parity);
+}
+bool testBarrier(m3emu::Thread *thread, void *barrier, unsigned parity) {
+  M3C_CALLER(thread);
+  return item.copies().test(caller, barrier, parity);
+}
+void copyAsync(m3emu::Thread *thread, void *shared, const void *global, unsigned bytes,
+               unsigned given) {
+  M3C_CALLER(thread);
+  item.copies().copyAsync(caller, shared, global, bytes, given);
+}
+void commitCopies(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  item.copies().commit(caller);
+}
+void waitCopies(m3emu::Thread *thread, unsigned most) {
+  M3C_CALLER(thread);
+  item.copies().waitGroups(caller, most);
+}
+void arriveAfterCopies(m3emu::Thread *thread, void *barrier, bool counted) {
+  M3C_CALLER(thread);
+  item.copies().arriveAfter(caller, barrier, counted);
+}
+void copyBulk(m3emu::Thread *thread, void *shared, const void *global, unsigned bytes,
+              void *barrier) {
+  M3C_CALLER(thread);
+  item.copies().copyBulk(caller, shared, global, bytes, barrier);
+}
+void storeBulk(m3emu::Thread *thread, void *global, const void *shared, unsigned bytes) {
+  M3C_CALLER(thread);
+  item.copies().storeBulk(caller, global, shared, bytes);
+}
+void commitBulk(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  item.copies().commitBulk(caller);
+}
+/// Landing is one moment here: what has been read has been written as well.
+void waitBulk(m3emu::Thread *thread, unsigned most, bool) {
+  M3C_CALLER(thread);
+  item.copies().waitBulk(caller, most);
+}
+void fenceProxy(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  item.copies().fence(caller);
+}
+void readSharedAsync(m3emu::Thread *thread, unsigned long offset, unsigned bytes) {
+  M3C_CALLER(thread);
+  item.copies().readAsync(caller, offset, bytes);
+}
+#undef M3C_CALLER
+
+} // namespace
+
+const m3emu::Calls &calls() {
+  static constexpr m3emu::Calls table = {
+      meet,           readShared, writeShared,  checkGlobal, fail,
+      barrier,        barrierOr,  initBarrier,  arrive,      waitBarrier,
+      testBarrier,    copyAsync,  commitCopies, waitCopies,  arriveAfterCopies,
+      copyBulk,       storeBulk,  commitBulk,   waitBulk,    fenceProxy,
+      readSharedAsync};
+  return table;
+}
+
+} // namespace m3c::emulator

@@ -1,0 +1,306 @@
+#include "compiler/emulator/Transfers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace m3c::emulator {
+
+void WorkItem::Transfers::begin(uint32_t clock) {
+  barriers.clear();
+  copies.clear();
+  groups.clear();
+  seen.clear();
+  time = clock;
+}
+
+/// Copies into shared memory that nobody waited for do no harm; a store would read it when it is
+/// another work item's.
+Complaint WorkItem::Transfers::finish() {
+  for (const Copy &copy : copies)
+    if (copy.kind == Copy::Store)
+      return "ends before its bulk stores have read shared memory";
+  return {};
+}
+
+uint64_t WorkItem::Transfers::offsetOf(FibreThread &thread, const void *address, uint64_t bytes,
+                                       const char *what) {
+  uint64_t offset = uint64_t(reinterpret_cast<const std::byte *>(address) - item.shared);
+  if (offset >= item.shape->sharedBytes || bytes > item.shape->sharedBytes - offset)
+    item.fail(thread, fmt::format("names {} of {} bytes outside the {} bytes of shared memory",
+                                  what, bytes, item.shape->sharedBytes));
+  return offset;
+}
+
+//===- Barriers -------------------------------------------------------------------------------===//
+
+WorkItem::Transfers::Barrier &
+WorkItem::Transfers::barrierAt(FibreThread &thread, const void *address, uint64_t &offset) {
+  offset = offsetOf(thread, address, 8, "a barrier");
+  auto found = barriers.find(offset);
+  if (found == barriers.end())
+    item.fail(thread, fmt::format("uses a barrier at byte {} of shared memory that nothing has "
+                                  "initialised",
+                                  offset));
+  item.complain(thread, item.shadow.read(item.accessor(thread), offset, 8));
+  return found->second;
+}
+
+void WorkItem::Transfers::initBarrier(FibreThread &thread, const void *address, unsigned arrivals) {
+  uint64_t offset = offsetOf(thread, address, 8, "a barrier");
+  if (offset % 8)
+    item.fail(thread, fmt::format("initialises a barrier at byte {}, no multiple of 8", offset));
+  item.complain(thread, item.shadow.write(item.accessor(thread), offset, 8));
+  Barrier &barrier = barriers[offset] = {};
+  barrier.expected = barrier.pending = arrivals;
+  unsigned entries = unsigned(item.warps.size()) + 1;
+  for (Knowledge *knowledge :
+       {&barrier.gathered, &barrier.gatheredFenced, &barrier.told, &barrier.toldFenced})
+    knowledge->reset(entries, 0);
+  for (auto entry = seen.begin(); entry != seen.end();)
+    entry = entry->first.second == offset ? seen.erase(entry) : std::next(entry);
+}
+
+void WorkItem::Transfers::completePhase(Barrier &barrier) {
+  ++barrier.phase;
+  barrier.pending = barrier.expected;
+  barrier.told = barrier.gathered;
+  barrier.toldFenced = barrier.gatheredFenced;
+  for (Knowledge *knowledge : {&barrier.gathered, &barrier.gatheredFenced})
+    knowledge->reset(unsigned(item.warps.size()) + 1, 0);
+  for (FibreThread *waiter : barrier.waiters)
+    item.wake(*waiter);
+  barrier.waiters.clear();
+}
+
+void WorkItem::Transfers::settle(Barrier &barrier) {
+  if (barrier.pending == 0 && barrier.bytes == 0)
+    completePhase(barrier);
+}
+
+void WorkItem::Transfers::arrive(FibreThread &thread, const void *address, unsigned arrivals,
+                                 unsigned bytes) {
+  uint64_t offset = 0;
+  Barrier &barrier = barrierAt(thread, address, offset);
+  barrier.bytes += bytes;
+  if (arrivals) {
+    item.publish(thread, barrier.gathered, barrier.gatheredFenced);
+    if (arrivals > barrier.pending)
+      item.fail(thread, fmt::format("arrives at the barrier at byte {} of shared memory, whose "
+                                    "phase {} has had its {} arrivals",
+                                    offset, barrier.phase, barrier.expected));
+    barrier.pending -= arrivals;
+  }
+  settle(barrier);
+}
+
+/// The phase of that parity is over. The same thread waits for one phase after the other.
+bool WorkItem::Transfers::passed(FibreThread &thread, Barrier &barrier, uint64_t offset,
+                                 unsigned parity) {
+  if ((barrier.phase & 1) == int64_t(parity & 1))
+    return false;
+  int64_t over = barrier.phase - 1; // −1: the phase before the first
+  auto [entry, first] = seen.try_emplace({thread.index.x, offset}, over);
+  if (!first && entry->second == over)
+    item.fail(thread, fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
+                                  "which it has already waited for: its parity is that of the "
+                                  "phase before",
+                                  offset, over));
+  if (!first && over > entry->second + 1)
+    item.fail(thread, fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
+                                  "and phase {} is over: a phase was taken for another one of its "
+                                  "parity",
+                                  offset, entry->second + 1, over));
+  entry->second = over;
+  item.learn(thread, barrier.told, barrier.toldFenced);
+  return true;
+}
+
+void WorkItem::Transfers::wait(FibreThread &thread, const void *address, unsigned parity) {
+  uint64_t offset = 0;
+  Barrier &barrier = barrierAt(thread, address, offset);
+  while (!passed(thread, barrier, offset, parity)) {
+    barrier.waiters.push_back(&thread);
+    thread.waitsFor = "a barrier in shared memory";
+    thread.home->ready &= ~(uint64_t(1) << thread.lane);
+    item.leave(thread);
+  }
+}
+
+bool WorkItem::Transfers::test(FibreThread &thread, const void *address, unsigned parity) {
+  uint64_t offset = 0;
+  Barrier &barrier = barrierAt(thread, address, offset);
+  return passed(thread, barrier, offset, parity);
+}
+
+//===- Copies ---------------------------------------------------------------------------------===//
+
+void WorkItem::Transfers::start(Copy copy) {
+  ++item.count.copies;
+  copies.push_back(copy);
+  if (item.shape->landing == Landing::Early)
+    land(std::prev(copies.end()));
+}
+
+void WorkItem::Transfers::step() {
+  if (item.shape->landing != Landing::Random || copies.empty() || item.random() % 2)
+    return;
+  std::vector<std::list<Copy>::iterator> open;
+  for (auto copy = copies.begin(); copy != copies.end(); ++copy)
+    if (!copy->landed)
+      open.push_back(copy);
+  if (!open.empty())
+    land(open[item.random() % open.size()]);
+}
+
+bool WorkItem::Transfers::landSome() {
+  for (auto copy = copies.begin(); copy != copies.end(); ++copy)
+    if (!copy->landed) {
+      land(copy);
+      return true;
+    }
+  return false;
+}
+
+void WorkItem::Transfers::land(std::list<Copy>::iterator copy) {
+  switch (copy->kind) {
+  case Copy::Arrival: {
+    // Copies of the thread that came before it land first.
+    for (auto other = copies.begin(); other != copy;) {
+      auto next = std::next(other);
+      if (other->thread == copy->thread && other->kind == Copy::Async)
+        close(other);
+      other = next;
+    }
+    Barrier &barrier = barriers.at(copy->barrier);
+    item.publish(*copy->thread, barrier.gathered, barrier.gatheredFenced);
+    --barrier.pending;
+    settle(barrier);
+    copies.erase(copy);
+    return;
+  }
+  case Copy::Async:
+    std::memcpy(sharedAt(copy->offset), copy->global, copy->given);
+    std::memset(sharedAt(copy->offset + copy->given), 0, copy->bytes - copy->given);
+    copy->landed = true; // seen by others once it is waited for
+    return;
+  case Copy::Bulk: {
+    std::memcpy(sharedAt(copy->offset), copy->global, copy->bytes);
+    unsigned proxy = unsigned(item.warps.size());
+    item.shadow.landWrite(copy->offset, copy->bytes, proxy, 0, time);
+    Barrier &barrier = barriers.at(copy->barrier);
+    Seen seenByAll = {++time, 0};
+    barrier.gathered.of[proxy].join(seenByAll);
+    barrier.gatheredFenced.of[proxy].join(seenByAll);
+    barrier.bytes -= int64_t(copy->bytes);
+    copies.erase(copy);
+    settle(barrier);
+    return;
+  }
+  case Copy::Store:
+    std::memcpy(copy->global, sharedAt(copy->offset), copy->bytes);
+    copy->landed = true; // its source may be overwritten once it is waited for
+    return;
+  }
+}
+
+void WorkItem::Transfers::close(std::list<Copy>::iterator copy) {
+  if (!copy->landed)
+    land(copy);
+  FibreThread &thread = *copy->thread;
+  if (copy->kind == Copy::Async)
+    item.shadow.landWrite(copy->offset, copy->bytes, thread.warp, thread.lane, thread.home->now);
+  else
+    item.shadow.endRead(copy->offset, copy->bytes);
+  copies.erase(copy);
+}
+
+void WorkItem::Transfers::copyAsync(FibreThread &thread, const void *shared, const void *global,
+                                    unsigned bytes, unsigned given) {
+  uint64_t offset = offsetOf(thread, shared, bytes, "the target of a copy");
+  if (offset % bytes || reinterpret_cast<uint64_t>(global) % bytes)
+    item.fail(thread,
+              fmt::format("copies {} bytes from or to an address that is no multiple", bytes));
+  if (given)
+    item.complain(thread,
+                  item.shape->globalFault(item.shape->context, reinterpret_cast<uint64_t>(global),
+                                          given, false));
+  item.complain(thread, item.shadow.startWrite(item.accessor(thread), offset, bytes));
+  Groups &mine = groups[{thread.index.x, false}];
+  mine.any = true;
+  auto *from = static_cast<std::byte *>(const_cast<void *>(global));
+  start({Copy::Async, &thread, offset, bytes, from, given, 0, mine.open, false});
+}
+
+void WorkItem::Transfers::commit(FibreThread &thread) { ++groups[{thread.index.x, false}].open; }
+void WorkItem::Transfers::commitBulk(FibreThread &thread) { ++groups[{thread.index.x, true}].open; }
+
+void WorkItem::Transfers::closeGroups(FibreThread &thread, bool stores, unsigned most) {
+  unsigned open = groups[{thread.index.x, stores}].open;
+  Copy::Kind kind = stores ? Copy::Store : Copy::Async;
+  for (auto copy = copies.begin(); copy != copies.end();) {
+    auto next = std::next(copy);
+    if (copy->thread == &thread && copy->kind == kind && copy->group + most < open)
+      close(copy);
+    copy = next;
+  }
+}
+
+void WorkItem::Transfers::waitGroups(FibreThread &thread, unsigned most) {
+  closeGroups(thread, false, most);
+}
+void WorkItem::Transfers::waitBulk(FibreThread &thread, unsigned most) {
+  closeGroups(thread, true, most);
+}
+
+void WorkItem::Transfers::arriveAfter(FibreThread &thread, const void *address, bool counted) {
+  uint64_t offset = 0;
+  Barrier &barrier = barrierAt(thread, address, offset);
+  if (!counted)
+    ++barrier.pending;
+  start({Copy::Arrival, &thread, 0, 0, nullptr, 0, offset, 0, false});
+}
+
+void WorkItem::Transfers::copyBulk(FibreThread &thread, const void *shared, const void *global,
+                                   unsigned bytes, const void *address) {
+  uint64_t offset = offsetOf(thread, shared, bytes, "the target of a copy"), at = 0;
+  barrierAt(thread, address, at);
+  if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
+    item.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
+  item.complain(thread, item.shape->globalFault(item.shape->context,
+                                                reinterpret_cast<uint64_t>(global), bytes, false));
+  item.complain(thread, item.shadow.startWrite(item.accessor(thread), offset, bytes));
+  auto *from = static_cast<std::byte *>(const_cast<void *>(global));
+  start({Copy::Bulk, &thread, offset, bytes, from, bytes, at, 0, false});
+}
+
+void WorkItem::Transfers::storeBulk(FibreThread &thread, const void *global, const void *shared,
+                                    unsigned bytes) {
+  uint64_t offset = offsetOf(thread, shared, bytes, "the source of a copy");
+  if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
+    item.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
+  item.complain(thread, item.shape->globalFault(item.shape->context,
+                                                reinterpret_cast<uint64_t>(global), bytes, true));
+  const Knowledge &fenced = thread.own ? *thread.ownFenced : thread.home->fenced;
+  item.complain(thread, item.shadow.startRead(item.accessor(thread), fenced, offset, bytes));
+  auto *to = static_cast<std::byte *>(const_cast<void *>(global));
+  start({Copy::Store, &thread, offset, bytes, to, bytes, 0, groups[{thread.index.x, true}].open,
+         false});
+}
+
+/// Holds for what the thread did and for what it knows of others.
+void WorkItem::Transfers::fence(FibreThread &thread) {
+  item.learn(thread, thread.home->knowledge, thread.home->fenced);
+  Knowledge known = *thread.own, unused = *thread.ownFenced;
+  item.publish(thread, known, unused);
+  thread.ownFenced->join(known);
+}
+
+void WorkItem::Transfers::readAsync(FibreThread &thread, uint64_t offset, unsigned bytes) {
+  const Knowledge &fenced = thread.own ? *thread.ownFenced : thread.home->fenced;
+  item.complain(thread, item.shadow.startRead(item.accessor(thread), fenced, offset, bytes));
+  item.shadow.endRead(offset, bytes);
+}
+
+} // namespace m3c::emulator

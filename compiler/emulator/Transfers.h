@@ -1,0 +1,89 @@
+// Barriers in shared memory that count arrivals and bytes, and copies that land later.
+#pragma once
+
+#include "compiler/emulator/WorkItem.h"
+
+#include <deque>
+#include <list>
+
+namespace m3c::emulator {
+
+/// What a work item has under way. Copies land when the launch's `Landing` says so; what may be
+/// read or overwritten meanwhile is the shadow's business and does not depend on it.
+class WorkItem::Transfers {
+public:
+  explicit Transfers(WorkItem &item) : item(item) {}
+
+  void begin(uint32_t clock);
+  /// What is wrong when the work item ends now; empty: nothing.
+  Complaint finish();
+  uint32_t now() const { return time; }
+  /// Between two stretches of warps: copies may land.
+  void step();
+  /// Lands the oldest copy; false: none is under way.
+  bool landSome();
+
+  void initBarrier(FibreThread &thread, const void *barrier, unsigned arrivals);
+  void arrive(FibreThread &thread, const void *barrier, unsigned arrivals, unsigned bytes);
+  void wait(FibreThread &thread, const void *barrier, unsigned parity);
+  bool test(FibreThread &thread, const void *barrier, unsigned parity);
+
+  void copyAsync(FibreThread &thread, const void *shared, const void *global, unsigned bytes,
+                 unsigned given);
+  void commit(FibreThread &thread);
+  void waitGroups(FibreThread &thread, unsigned most);
+  void arriveAfter(FibreThread &thread, const void *barrier, bool counted);
+
+  void copyBulk(FibreThread &thread, const void *shared, const void *global, unsigned bytes,
+                const void *barrier);
+  void storeBulk(FibreThread &thread, const void *global, const void *shared, unsigned bytes);
+  void commitBulk(FibreThread &thread);
+  void waitBulk(FibreThread &thread, unsigned most);
+  void fence(FibreThread &thread);
+  void readAsync(FibreThread &thread, uint64_t offset, unsigned bytes);
+
+private:
+  struct Barrier {
+    int64_t expected = 0, pending = 0; ///< arrivals of a phase, and those that are missing
+    int64_t bytes = 0;                 ///< expected and not there
+    int64_t phase = 0;                 ///< phases that are over
+    Knowledge gathered, gatheredFenced, told, toldFenced;
+    std::vector<FibreThread *> waiters;
+  };
+  struct Copy {
+    enum Kind { Async, Arrival, Bulk, Store } kind;
+    FibreThread *thread;
+    uint64_t offset, bytes;
+    std::byte *global;
+    uint64_t given;
+    uint64_t barrier;
+    unsigned group;
+    bool landed;
+  };
+  struct Groups {
+    unsigned open = 0; ///< number of the group that is being filled
+    bool any = false;  ///< it has copies
+  };
+
+  uint64_t offsetOf(FibreThread &thread, const void *address, uint64_t bytes, const char *what);
+  Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset);
+  void completePhase(Barrier &barrier);
+  void settle(Barrier &barrier);
+  bool passed(FibreThread &thread, Barrier &barrier, uint64_t offset, unsigned parity);
+  void land(std::list<Copy>::iterator copy);
+  /// Ends what lets others touch the bytes; the copy is over.
+  void close(std::list<Copy>::iterator copy);
+  void closeGroups(FibreThread &thread, bool stores, unsigned most);
+  void start(Copy copy);
+  std::byte *sharedAt(uint64_t offset) const { return item.shared + offset; }
+
+  WorkItem &item;
+  std::map<uint64_t, Barrier> barriers;               ///< by byte of shared memory
+  std::list<Copy> copies;                             ///< in the order of their start
+  std::map<std::pair<unsigned, bool>, Groups> groups; ///< by thread, and whether of stores
+  std::map<std::pair<unsigned, uint64_t>, int64_t>
+      seen;          ///< thread, barrier → phase waited for last
+  uint32_t time = 1; ///< of the asynchronous proxy
+};
+
+} // namespace m3c::emulator

@@ -1,0 +1,25 @@
+#include "passes/targets/common/Emulated.h"
+
+#include "passes/targets/sm90/EmulatedHeaders.h"
+
+namespace m3c {
+
+static constexpr EmulatedTarget emulatedTable[] = {
+    {"sm90", 32, "cuda.h", sm90EmulatedHeaders},
+};
+
+const EmulatedTarget *findEmulatedTarget(std::string_view name) {
+  for (const EmulatedTarget &target : emulatedTable)
+    if (target.name == name)
+      return &target;
+  return nullptr;
+}
+
+std::vector<std::string_view> emulatedTargetNames() {
+  std::vector<std::string_view> names;
+  for (const EmulatedTarget &target : emulatedTable)
+    names.push_back(target.name);
+  return names;
+}
+
+} // namespace m3c

@@ -1,0 +1,168 @@
+// What an emulated kernel sees of the emulator: the thread that runs, and what it can ask for. Read
+// with kernels' texts and with the emulator itself, so it includes nothing.
+//
+// Every GPU thread is a fibre. A thread runs until an instruction that the threads of its warp do
+// together (`meet`), a barrier or a wait; what an instruction computes stands in the function of
+// the atom (passes/targets/*/emulated).
+#pragma once
+
+namespace m3emu {
+
+inline constexpr unsigned long stackBytes = 1ul << 16; ///< of a thread; a multiple of its address
+inline constexpr unsigned long headBytes = 512;        ///< at its upper end, where the Thread lies
+inline constexpr unsigned long pageBytes = 4096;
+inline constexpr int mostLanes = 64;
+
+struct Dim {
+  unsigned x, y, z;
+};
+
+struct Thread;
+
+/// What the emulator does. Shared memory is named by its address in the CPU's memory.
+struct Calls {
+  /// Returns when the lanes of `mask` are all here; the last one to come runs `all` first.
+  /// `orders`: memory accesses before it come before those after it.
+  void (*meet)(Thread *, const char *what, unsigned long mask, void (*all)(void *const *slots),
+               bool orders);
+  /// Bytes of shared memory are read or written by ordinary instructions of this thread.
+  void (*readShared)(Thread *, unsigned long offset, unsigned bytes);
+  void (*writeShared)(Thread *, unsigned long offset, unsigned bytes);
+  /// Any other address: throws out of the launch unless a buffer has all the bytes.
+  void (*checkGlobal)(Thread *, const void *, unsigned bytes, bool writes);
+  void (*fail)(Thread *, const char *what);
+
+  /// Barrier `id` of the work item, for `threads` threads (0: all). `waits` false: arrives only.
+  void (*barrier)(Thread *, unsigned id, unsigned threads, bool waits);
+  /// Barrier 0 of all threads; true where any of them says so.
+  bool (*barrierOr)(Thread *, bool holds);
+
+  // Barriers in shared memory that count arrivals and bytes ("mbarrier").
+  void (*initBarrier)(Thread *, void *barrier, unsigned arrivals);
+  /// Expects `bytes` more of the current phase, then arrives `arrivals` times.
+  void (*arrive)(Thread *, void *barrier, unsigned arrivals, unsigned bytes);
+  /// Returns when the phase of that parity is over.
+  void (*waitBarrier)(Thread *, void *barrier, unsigned parity);
+  bool (*testBarrier)(Thread *, void *barrier, unsigned parity);
+
+  // Copies that land later. Each thread has groups of its own.
+  /// `given` of `bytes` bytes come from memory, the others are zero.
+  void (*copyAsync)(Thread *, void *shared, const void *global, unsigned bytes, unsigned given);
+  void (*commitCopies)(Thread *);
+  /// All but the latest `most` groups have landed.
+  void (*waitCopies)(Thread *, unsigned most);
+  /// Arrives at the barrier when all copies of this thread so far have landed. `counted` false: the
+  /// arrival is one more than the barrier was initialised for.
+  void (*arriveAfterCopies)(Thread *, void *barrier, bool counted);
+  /// By the asynchronous proxy; counts its bytes at the barrier.
+  void (*copyBulk)(Thread *, void *shared, const void *global, unsigned bytes, void *barrier);
+  /// From shared to global memory, in groups (`commitBulk`, `waitBulk`).
+  void (*storeBulk)(Thread *, void *global, const void *shared, unsigned bytes);
+  void (*commitBulk)(Thread *);
+  void (*waitBulk)(Thread *, unsigned most, bool readsOnly);
+  /// Ordinary writes before it are seen by the asynchronous proxy after it.
+  void (*fenceProxy)(Thread *);
+  /// The asynchronous proxy reads shared memory now.
+  void (*readSharedAsync)(Thread *, unsigned long offset, unsigned bytes);
+};
+
+/// The part of a thread that kernels read.
+struct Thread {
+  Dim index, block, blockSize, gridSize;
+  unsigned lane, warp, lanes;
+  unsigned turn; ///< which of the two rows of `words` is next
+  unsigned char *shared;
+  unsigned long sharedBytes;
+  unsigned long memory, pages;       ///< first address of global memory, and its size
+  const unsigned char *pageState;    ///< wholePage where a buffer has every byte
+  unsigned long (*words)[mostLanes]; ///< [2]: what lanes of this warp show each other
+  void **slots;                      ///< [lanes]: their operands
+  const Calls *calls;
+};
+inline constexpr unsigned char wholePage = 1;
+
+#if defined(M3_EMULATED_TEXT)
+
+#define M3EMU_INLINE inline __attribute__((always_inline))
+
+/// The thread that runs: it lies at the end of its stack.
+M3EMU_INLINE Thread *self() {
+  unsigned long sp;
+  asm("movq %%rsp, %0" : "=r"(sp));
+  return (Thread *)((sp | (stackBytes - 1)) + 1 - headBytes);
+}
+
+M3EMU_INLINE bool isShared(const Thread *t, const void *p) {
+  return (unsigned long)p - (unsigned long)t->shared < t->sharedBytes;
+}
+
+template <bool writes> M3EMU_INLINE void access(const void *p, unsigned bytes) {
+  Thread *t = self();
+  const unsigned long offset = (unsigned long)p - (unsigned long)t->shared;
+  if (offset < t->sharedBytes) {
+    (writes ? t->calls->writeShared : t->calls->readShared)(t, offset, bytes);
+    return;
+  }
+  const unsigned long at = (unsigned long)p - t->memory;
+  // An aligned access lies in one page.
+  if (__builtin_expect(at >= t->pages * pageBytes || at % bytes ||
+                           t->pageState[at / pageBytes] != wholePage,
+                       false))
+    t->calls->checkGlobal(t, p, bytes, writes);
+}
+M3EMU_INLINE void reading(const void *p, unsigned bytes) { access<false>(p, bytes); }
+M3EMU_INLINE void writing(const void *p, unsigned bytes) { access<true>(p, bytes); }
+
+/// An atomic operation, of global memory alone.
+M3EMU_INLINE void updating(const void *p, unsigned bytes) {
+  Thread *t = self();
+  if (isShared(t, p))
+    t->calls->fail(t, "an atomic operation of shared memory is not emulated");
+  writing(p, bytes);
+}
+
+/// An instruction that the lanes of a warp do together: `all` gets every lane's operands.
+template <class T, void (*all)(T *const *lanes)>
+M3EMU_INLINE void together(const char *what, T &mine) {
+  Thread *t = self();
+  t->slots[t->lane] = &mine;
+  t->calls->meet(t, what, ~0ul, [](void *const *slots) { all((T *const *)slots); }, false);
+}
+
+/// The value that lane `from(lane)` shows.
+template <class T> M3EMU_INLINE T fromLane(const char *what, T value, unsigned from) {
+  static_assert(sizeof(T) <= 8);
+  Thread *t = self();
+  const unsigned turn = t->turn;
+  t->turn = turn ^ 1;
+  __builtin_memcpy(&t->words[turn][t->lane], &value, sizeof value);
+  t->calls->meet(t, what, ~0ul, nullptr, false);
+  __builtin_memcpy(&value, &t->words[turn][from % t->lanes], sizeof value);
+  return value;
+}
+
+/// Values of all lanes, in the order of lanes.
+template <class F> M3EMU_INLINE void fromLanes(const char *what, unsigned long value, F each) {
+  Thread *t = self();
+  const unsigned turn = t->turn;
+  t->turn = turn ^ 1;
+  t->words[turn][t->lane] = value;
+  t->calls->meet(t, what, ~0ul, nullptr, false);
+  for (unsigned lane = 0; lane < t->lanes; ++lane)
+    each(lane, t->words[turn][lane]);
+}
+
+template <class T, T... i> struct Numbers {};
+template <class... P, unsigned long... i>
+M3EMU_INLINE void callWith(void (*kernel)(P...), const unsigned long *values,
+                           Numbers<unsigned long, i...>) {
+  kernel((P)values[i]...);
+}
+/// Calls a kernel with its 64-bit parameters.
+template <class... P> M3EMU_INLINE void call(void (*kernel)(P...), const unsigned long *values) {
+  callWith(kernel, values, __make_integer_seq<Numbers, unsigned long, sizeof...(P)>());
+}
+
+#endif
+
+} // namespace m3emu

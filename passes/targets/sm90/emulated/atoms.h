@@ -1,0 +1,143 @@
+// The emulator's form of device/atoms.h: each instruction as the PTX ISA defines it, written from
+// that text and not from the kernels. An instruction that lanes do together gets the operands of
+// all lanes (m3emu::together).
+#pragma once
+
+#include "access.h"
+#include "matrix.h"
+
+struct MmaOperands {
+  f32 *acc;
+  const u32 *a, *b;
+};
+
+/// PTX ISA, "Matrix fragments for mma.m16n8k16": lane 4g + t holds
+///   a[0…3]: rows g, g + 8, g, g + 8 at k = 2t, 2t + 1 (the last two: + 8), the first k in the low
+///   half, b[0…1]: column g at the same k, acc[0…3]: rows g, g, g + 8, g + 8 at columns 2t, 2t + 1.
+template <class Format> __attribute__((noinline)) void mmaM16n8k16(MmaOperands *const *lanes) {
+  u16 a[16][16], b[8][16];
+  for (int lane = 0; lane < 32; ++lane) {
+    const int g = lane / 4, t = lane % 4;
+    for (int i = 0; i < 4; ++i)
+      for (int half = 0; half < 2; ++half)
+        a[g + i % 2 * 8][i / 2 * 8 + 2 * t + half] = (u16)(lanes[lane]->a[i] >> 16 * half);
+    for (int i = 0; i < 2; ++i)
+      for (int half = 0; half < 2; ++half)
+        b[g][i * 8 + 2 * t + half] = (u16)(lanes[lane]->b[i] >> 16 * half);
+  }
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      f32 &sum = lanes[lane]->acc[i];
+      sum = m3emu::fusedSum<Format, Format, 16, 25>(a[lane / 4 + i / 2 * 8],
+                                                    b[2 * (lane % 4) + i % 2], sum);
+    }
+}
+
+M3_INLINE void mmaBf16(f32 (&acc)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  MmaOperands mine = {acc, a, b};
+  m3emu::together<MmaOperands, mmaM16n8k16<m3emu::Bf16>>("mma.sync.m16n8k16", mine);
+}
+
+/// One BF16 product, nearest even. The exact product fits FP64; on its way it is cut to FP32 with
+/// its last bit set where something was cut, so that it is rounded once.
+M3_INLINE u32 multiplyOneBf16(u32 a, u32 b) {
+  const f64 exact = (f64)bitsAs<f32>(a << 16) * (f64)bitsAs<f32>(b << 16);
+  if (exact != exact)
+    return 0x7fffu;
+  const f32 near = (f32)exact;
+  u32 bits = bitsAs<u32>(near);
+  if ((f64)near != exact && (bits & 0x7fffffffu) != 0x7f800000u)
+    bits = (bits - (__builtin_fabs((f64)near) > __builtin_fabs(exact))) | 1u;
+  return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+M3_INLINE u32 multiplyBf16(u32 a, u32 b) {
+  return multiplyOneBf16(a & 0xffffu, b & 0xffffu) | multiplyOneBf16(a >> 16, b >> 16) << 16;
+}
+
+M3_INLINE int4 loadOnce(const int4 *p) { return loadAt(p); }
+M3_INLINE u16 loadOnce(const u16 *p) { return loadAt(p); }
+
+/// A prefetch changes nothing and never faults.
+M3_INLINE void prefetchLine(const u8 *) {}
+
+M3_INLINE void mmaF16(f32 (&acc)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  MmaOperands mine = {acc, a, b};
+  m3emu::together<MmaOperands, mmaM16n8k16<m3emu::F16>>("mma.sync.m16n8k16", mine);
+}
+
+M3_INLINE u32 permuteBytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+
+//===- Conversions ----------------------------------------------------------------------------===//
+
+/// Sign, four bits of exponent with bias 7, three of mantissa; 0x7f and 0xff are NaN. Every value
+/// is one of FP16.
+M3_INLINE u32 f16OfE4m3(u32 code) {
+  const u32 sign = (code & 0x80u) << 8, exponent = code >> 3 & 15u, mantissa = code & 7u;
+  if ((code & 0x7fu) == 0x7fu)
+    return 0x7fffu;
+  if (exponent)
+    return sign | (exponent + 8) << 10 | mantissa << 7;
+  if (!mantissa)
+    return sign;
+  const u32 top = 31 - (u32)__builtin_clz(mantissa); // 2^(top − 9) · 1.…
+  return sign | (top + 6) << 10 | (mantissa << (10 - top) & 0x3ffu);
+}
+M3_INLINE u32 f16OfE4m3Low(u32 codes) {
+  return f16OfE4m3(codes & 0xffu) | f16OfE4m3(codes >> 8 & 0xffu) << 16;
+}
+M3_INLINE u32 f16OfE4m3High(u32 codes) { return f16OfE4m3Low(codes >> 16); }
+
+M3_INLINE u32 f16Of(f32 x) { return x != x ? 0x7fffu : (u32) __builtin_bit_cast(u16, (_Float16)x); }
+M3_INLINE u32 packF16(f32 low, f32 high) { return f16Of(low) | f16Of(high) << 16; }
+
+M3_INLINE u32 bf16Of(f32 x) {
+  const u32 bits = bitsAs<u32>(x);
+  return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+M3_INLINE u32 packBf16(f32 low, f32 high) { return bf16Of(low) | bf16Of(high) << 16; }
+
+/// The nearest FP32 of 2^x, within 2^-22 of which the instruction is. Subnormals count as zero.
+M3_INLINE f32 exponential2(f32 x) {
+  if (x != x)
+    return notANumber;
+  if (x >= 128.0f)
+    return infinity;
+  if (x < -126.0f)
+    return 0;
+  const f64 whole = __builtin_rint((f64)x), t = ((f64)x - whole) * 0x1.62e42fefa39efp-1; // ln 2
+  f64 sum = 1;
+  for (int i = 14; i > 0; --i) // |t| ≤ 0.35: the rest is below 2^-60
+    sum = 1 + sum * t / i;
+  return (f32)(sum * __builtin_bit_cast(f64, (u64)((i64)whole + 1023) << 52));
+}
+M3_INLINE f32 maximumOrNan(f32 a, f32 b) { return a != a || b != b ? notANumber : a > b ? a : b; }
+
+//===- Barriers in shared memory and copies ---------------------------------------------------===//
+
+M3_INLINE void initBarrier(u64 *barrier, u32 arrivals) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->initBarrier(t, barrier, arrivals);
+}
+/// Barriers are the emulator's own: they are seen at once.
+M3_INLINE void fenceBarriers() {}
+M3_INLINE void arriveAt(u64 *barrier) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->arrive(t, barrier, 1, 0);
+}
+M3_INLINE void arriveExpecting(u64 *barrier, u32 bytes) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->arrive(t, barrier, 1, bytes);
+}
+/// Waits as long as it takes.
+M3_INLINE bool phaseEnded(u64 *barrier, u32 parity) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->waitBarrier(t, barrier, parity);
+  return true;
+}
+M3_INLINE void copyBulk(void *to, const void *from, u32 bytes, u64 *barrier) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->copyBulk(t, to, from, bytes, barrier);
+}
+
+/// Addresses of 32 bits are those within shared memory.
+M3_INLINE u32 sharedAddress(const void *p) { return (u32)((u64)p - (u64)sharedMemory()); }

@@ -1,0 +1,45 @@
+#include "tests/unit/emulator/Bench.h"
+
+#include "passes/targets/sm90/DeviceHeaders.h"
+
+namespace m3c::test {
+
+using namespace hal;
+
+static std::unique_ptr<Device> openDevice(uint64_t seed) {
+  return openEmulatedDevice(loadEmulator(), {"sm90", seed, 2});
+}
+
+std::vector<std::byte> emulatedCode(const std::string &text) {
+  SourceText source;
+  source.text = text;
+  source.headers.assign(sm90DeviceHeaders().begin(), sm90DeviceHeaders().end());
+  return openDevice(1)->build(source, "test");
+}
+
+void runEmulated(const BenchKernel &kernel, std::vector<std::vector<std::byte> *> contents,
+                 uint64_t seed) {
+  std::unique_ptr<Device> device = openDevice(seed);
+  std::unique_ptr<Stream> stream = device->createStream();
+  std::unique_ptr<Module> module = device->load(emulatedCode(kernel.text), kernel.name);
+  std::unique_ptr<Kernel> loaded =
+      module->kernel(kernel.name, {uint32_t(contents.size()), kernel.sharedBytes, kernel.threads});
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<uint64_t> parameters;
+  for (const std::vector<std::byte> *content : contents) {
+    std::string name = "buffer " + std::to_string(buffers.size());
+    buffers.push_back(device->allocate(content->size(), MemoryKind::Device, name));
+    stream->write(*buffers.back(), 0, *content);
+    parameters.push_back(buffers.back()->address());
+  }
+  // Once for each way in which copies land.
+  for (int landing = 0; landing < 3; ++landing) {
+    for (size_t i = 0; i < contents.size(); ++i)
+      stream->write(*buffers[i], 0, *contents[i]);
+    stream->launch(*loaded, kernel.grid, parameters, kernel.name);
+  }
+  for (size_t i = 0; i < contents.size(); ++i)
+    stream->read(*buffers[i], 0, *contents[i]);
+}
+
+} // namespace m3c::test

@@ -1,0 +1,68 @@
+// The emulated device as a driver: the suite that every driver passes, and what is its own.
+#include "tests/unit/emulator/Bench.h"
+#include "tests/unit/hal/HalConformance.h"
+
+using namespace m3c;
+using namespace m3c::hal;
+using namespace m3c::test;
+
+namespace {
+
+constexpr const char *suite = R"(#include "tile.h"
+extern "C" __global__ void add_to(f32 *data, i64 addend) {
+  f32 *p = data + blockIdx.x;
+  storeAt(p, loadAt(p) + (f32)addend);
+}
+extern "C" __global__ void write_index(u32 *out, i64 nx, i64 ny) {
+  const i64 x = blockIdx.x, y = blockIdx.y, z = blockIdx.z;
+  storeAt(out + (z * ny + y) * nx + x, 1 + x + 100 * y + 10000 * z);
+}
+extern "C" __global__ void use_shared(u32 *out) {
+  u32 *scratch = (u32 *)sharedMemory(), sum = 0;
+  for (int i = 0; i < 1024; ++i)
+    storeAt(scratch + i, blockIdx.x);
+  for (int i = 0; i < 1024; ++i)
+    sum += loadAt(scratch + i);
+  storeAt(out + blockIdx.x, (u64)scratch % 64 ? ~0u : sum);
+}
+extern "C" __global__ void nothing() {}
+)";
+
+INSTANTIATE_TEST_SUITE_P(Emulator, Conformance,
+                         testing::Values(DriverUnderTest{
+                             "emulator", true,
+                             [] { return openEmulatedDevice(loadEmulator(), {"sm90", 1, 2}); },
+                             [] { return emulatedCode(suite); }}),
+                         testing::PrintToStringParamName());
+
+TEST(EmulatedDevice, SaysWhatCannotBeEmulated) {
+  try {
+    openEmulatedDevice(loadEmulator(), {"x86", 1, 1});
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_NE(error.why().find("sm90"), std::string::npos) << error.what();
+  }
+}
+
+TEST(EmulatedDevice, RefusesMachineCodeAndClusters) {
+  std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 1});
+  std::vector<std::byte> code(64, std::byte(0x7f));
+  EXPECT_THROW(device->load(code, "cubin"), Error);
+  std::unique_ptr<Module> module = device->load(emulatedCode(suite), "suite");
+  EXPECT_THROW(module->kernel("nothing", {0, 0, 32, 2}), Error);
+}
+
+TEST(EmulatedDevice, TextThatDoesNotCompileIsNamedWithItsLine) {
+  std::vector<std::byte> data(64);
+  try {
+    runEmulated({"wrong", "#include \"tile.h\"\nextern \"C\" __global__ void wrong(f32 *p) {\n  "
+                          "storeAt(p, missing);\n}\n"},
+                {&data});
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()).find("wrong.text:3"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("missing"), std::string::npos) << error.what();
+  }
+}
+
+} // namespace
