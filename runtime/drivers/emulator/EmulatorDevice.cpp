@@ -31,8 +31,7 @@ private:
   emulator::Report callbacks = {
       this, [](void *self, const char *what, const char *where, const char *why, const char *next) {
         static_cast<Reporter *>(self)->error.emplace(what, where, why, next);
-      }}
-};
+      }};
 };
 
 class EmulatedDevice;
