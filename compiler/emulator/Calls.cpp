@@ -12,95 +12,99 @@ namespace {
 #define M3C_CALLER(thread)                                                                         \
   auto &caller = static_cast<FibreThread &>(*(thread));                                            \
   caller.place = __builtin_return_address(0);                                                      \
-  WorkItem &item = *caller.item
+  Cluster &cluster = *caller.cluster
 
 void meet(m3emu::Thread *thread, const char *what, unsigned long mask, void (*all)(void *const *),
           bool orders) {
   M3C_CALLER(thread);
-  item.meet(caller, what, mask, all, orders);
+  cluster.meet(caller, what, mask, all, orders);
 }
 void readShared(m3emu::Thread *thread, unsigned long offset, unsigned bytes) {
   M3C_CALLER(thread);
-  item.readShared(caller, offset, bytes);
+  cluster.readShared(caller, offset, bytes);
 }
 void writeShared(m3emu::Thread *thread, unsigned long offset, unsigned bytes) {
   M3C_CALLER(thread);
-  item.writeShared(caller, offset, bytes);
+  cluster.writeShared(caller, offset, bytes);
 }
 void checkGlobal(m3emu::Thread *thread, const void *address, unsigned bytes, bool writes) {
   M3C_CALLER(thread);
-  item.checkGlobal(caller, address, bytes, writes);
+  cluster.checkGlobal(caller, address, bytes, writes);
 }
 void fail(m3emu::Thread *thread, const char *what) {
   M3C_CALLER(thread);
-  item.fail(caller, what);
+  cluster.fail(caller, what);
 }
 void barrier(m3emu::Thread *thread, unsigned id, unsigned threads, bool waits) {
   M3C_CALLER(thread);
-  item.barrier(caller, id, threads, waits);
+  cluster.barrier(caller, id, threads, waits);
 }
 bool barrierOr(m3emu::Thread *thread, bool holds) {
   M3C_CALLER(thread);
-  return item.barrierOr(caller, holds);
+  return cluster.barrierOr(caller, holds);
+}
+void clusterBarrier(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.clusterBarrier(caller);
 }
 void initBarrier(m3emu::Thread *thread, void *barrier, unsigned arrivals) {
   M3C_CALLER(thread);
-  item.copies().initBarrier(caller, barrier, arrivals);
+  cluster.copies().initBarrier(caller, barrier, arrivals);
 }
 void arrive(m3emu::Thread *thread, void *barrier, unsigned arrivals, unsigned bytes) {
   M3C_CALLER(thread);
-  item.copies().arrive(caller, barrier, arrivals, bytes);
+  cluster.copies().arrive(caller, barrier, arrivals, bytes);
 }
 void waitBarrier(m3emu::Thread *thread, void *barrier, unsigned parity) {
   M3C_CALLER(thread);
-  item.copies().wait(caller, barrier, parity);
+  cluster.copies().wait(caller, barrier, parity);
 }
 bool testBarrier(m3emu::Thread *thread, void *barrier, unsigned parity) {
   M3C_CALLER(thread);
-  return item.copies().test(caller, barrier, parity);
+  return cluster.copies().test(caller, barrier, parity);
 }
 void copyAsync(m3emu::Thread *thread, void *shared, const void *global, unsigned bytes,
                unsigned given) {
   M3C_CALLER(thread);
-  item.copies().copyAsync(caller, shared, global, bytes, given);
+  cluster.copies().copyAsync(caller, shared, global, bytes, given);
 }
 void commitCopies(m3emu::Thread *thread) {
   M3C_CALLER(thread);
-  item.copies().commit(caller);
+  cluster.copies().commit(caller);
 }
 void waitCopies(m3emu::Thread *thread, unsigned most) {
   M3C_CALLER(thread);
-  item.copies().waitGroups(caller, most);
+  cluster.copies().waitGroups(caller, most);
 }
 void arriveAfterCopies(m3emu::Thread *thread, void *barrier, bool counted) {
   M3C_CALLER(thread);
-  item.copies().arriveAfter(caller, barrier, counted);
+  cluster.copies().arriveAfter(caller, barrier, counted);
 }
 void copyBulk(m3emu::Thread *thread, void *shared, const void *global, unsigned bytes,
               void *barrier) {
   M3C_CALLER(thread);
-  item.copies().copyBulk(caller, shared, global, bytes, barrier);
+  cluster.copies().copyBulk(caller, shared, global, bytes, barrier);
 }
 void storeBulk(m3emu::Thread *thread, void *global, const void *shared, unsigned bytes) {
   M3C_CALLER(thread);
-  item.copies().storeBulk(caller, global, shared, bytes);
+  cluster.copies().storeBulk(caller, global, shared, bytes);
 }
 void commitBulk(m3emu::Thread *thread) {
   M3C_CALLER(thread);
-  item.copies().commitBulk(caller);
+  cluster.copies().commitBulk(caller);
 }
 /// Landing is one moment here: what has been read has been written as well.
 void waitBulk(m3emu::Thread *thread, unsigned most, bool) {
   M3C_CALLER(thread);
-  item.copies().waitBulk(caller, most);
+  cluster.copies().waitBulk(caller, most);
 }
 void fenceProxy(m3emu::Thread *thread) {
   M3C_CALLER(thread);
-  item.copies().fence(caller);
+  cluster.copies().fence(caller);
 }
 void readSharedAsync(m3emu::Thread *thread, unsigned long offset, unsigned bytes) {
   M3C_CALLER(thread);
-  item.copies().readAsync(caller, offset, bytes);
+  cluster.copies().readAsync(caller, offset, bytes);
 }
 #undef M3C_CALLER
 
@@ -108,11 +112,12 @@ void readSharedAsync(m3emu::Thread *thread, unsigned long offset, unsigned bytes
 
 const m3emu::Calls &calls() {
   static constexpr m3emu::Calls table = {
-      meet,           readShared, writeShared,  checkGlobal, fail,
-      barrier,        barrierOr,  initBarrier,  arrive,      waitBarrier,
-      testBarrier,    copyAsync,  commitCopies, waitCopies,  arriveAfterCopies,
-      copyBulk,       storeBulk,  commitBulk,   waitBulk,    fenceProxy,
-      readSharedAsync};
+      meet,        readShared,     writeShared, checkGlobal,
+      fail,        barrier,        barrierOr,   clusterBarrier,
+      initBarrier, arrive,         waitBarrier, testBarrier,
+      copyAsync,   commitCopies,   waitCopies,  arriveAfterCopies,
+      copyBulk,    storeBulk,      commitBulk,  waitBulk,
+      fenceProxy,  readSharedAsync};
   return table;
 }
 

@@ -69,7 +69,7 @@ std::string placeText(const Place &place) {
 /// A launch under way.
 struct Emulator::Run {
   LaunchShape shape;
-  uint64_t items, first;
+  uint64_t items, clusters, first;
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;
@@ -82,7 +82,7 @@ Emulator::Emulator(const EmulatorOptions &given)
   if (!options.threads)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
   for (unsigned i = 0; i < options.threads; ++i)
-    workers.push_back(std::make_unique<WorkItem>());
+    workers.push_back(std::make_unique<Cluster>());
 }
 
 std::unique_ptr<Program> Emulator::load(KernelSource source) const {
@@ -103,20 +103,21 @@ void Emulator::prepare(std::span<Program *const> programs) {
   count.compileSeconds += secondsSince(begun);
 }
 
-void Emulator::work(Run &run, WorkItem &item) {
+void Emulator::work(Run &run, Cluster &cluster) {
   const m3emu::Dim &grid = run.shape.grid;
   hal::emulator::Counts mine{};
-  for (uint64_t i; (i = run.next++) < run.items && !run.failed;) {
-    uint64_t number = (i + run.first) % run.items;
-    m3emu::Dim block = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y),
-                        unsigned(number / grid.x / grid.y)};
-    bool good = item.run(run.shape, block);
-    mine.meetings += item.counts().meetings;
-    mine.sharedAccesses += item.counts().sharedAccesses;
-    mine.copies += item.counts().copies;
+  const uint64_t across = grid.x / run.shape.cluster;
+  for (uint64_t i; (i = run.next++) < run.clusters && !run.failed;) {
+    uint64_t number = (i + run.first) % run.clusters;
+    m3emu::Dim block = {unsigned(number % across) * run.shape.cluster,
+                        unsigned(number / across % grid.y), unsigned(number / across / grid.y)};
+    bool good = cluster.run(run.shape, block);
+    mine.meetings += cluster.counts().meetings;
+    mine.sharedAccesses += cluster.counts().sharedAccesses;
+    mine.copies += cluster.counts().copies;
     if (!good && !run.failed.exchange(true)) {
       std::lock_guard lock(run.mutex);
-      run.fault = item.fault();
+      run.fault = cluster.fault();
     }
   }
   std::lock_guard lock(run.mutex);
@@ -131,6 +132,10 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
   if (!program.entry())
     prepare(one);
   const KernelSource &source = program.source();
+  if (grid[0] % source.cluster)
+    throw Error(fmt::format("launch {} cannot be emulated", label), source.kernel,
+                fmt::format("{} work items along x are no multiple of the cluster of {}", grid[0],
+                            source.cluster));
   Clock::time_point begun = Clock::now();
   Run run;
   static_assert(sizeof(uint64_t) == sizeof(unsigned long));
@@ -140,6 +145,7 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
                {grid[0], grid[1], grid[2]},
                source.threads,
                target.lanes,
+               source.cluster,
                source.sharedBytes,
                options.seed * 0x9e3779b97f4a7c15 + count.launches * 0xbf58476d1ce4e5b9,
                landing,
@@ -149,8 +155,9 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
                globalFault,
                &global};
   run.items = uint64_t(grid[0]) * grid[1] * grid[2];
-  run.first = run.items ? run.shape.seed % run.items : 0;
-  onThreads(std::min<uint64_t>(workers.size(), run.items),
+  run.clusters = run.items / source.cluster;
+  run.first = run.clusters ? run.shape.seed % run.clusters : 0;
+  onThreads(std::min<uint64_t>(workers.size(), run.clusters),
             [&](size_t i) { work(run, *workers[i]); });
   ++count.launches;
   count.workItems += run.items;

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "compiler/driver/ContentCache.h"
+#include "compiler/emulator/Cluster.h"
 #include "compiler/emulator/Memory.h"
 #include "compiler/emulator/Program.h"
-#include "compiler/emulator/WorkItem.h"
 #include "runtime/drivers/emulator/EmulatorApi.h"
 
 #include <array>
@@ -41,14 +41,14 @@ public:
 
 private:
   struct Run;
-  void work(Run &run, WorkItem &item);
+  void work(Run &run, Cluster &cluster);
   [[noreturn]] void fail(const Program &program, const Run &run, const std::string &label) const;
 
   EmulatorOptions options;
   const EmulatedTarget &target;
   ContentCache cache;
   Memory global;
-  std::vector<std::unique_ptr<WorkItem>> workers;
+  std::vector<std::unique_ptr<Cluster>> workers;
   hal::emulator::Counts count{};
 };
 

@@ -61,6 +61,7 @@ Program *load(Emulator *emulator, const Source &source, const Report &report) {
     for (uint32_t i = 0; i < source.headerCount; ++i)
       given.headers[source.headers[i].name] = source.headers[i].text;
     given.threads = source.threads;
+    given.cluster = source.cluster;
     given.sharedBytes = source.sharedBytes;
     given.parameters = source.parameters;
     return new Program{emulator->real.load(std::move(given))};

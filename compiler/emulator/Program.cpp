@@ -145,16 +145,17 @@ std::string Program::lineText(unsigned line) const {
 
 /// The nearest block around the line that was opened for a role.
 std::string Program::roleAt(unsigned line) const {
-  int depth = 0;
+  int depth = 0; // of blocks that end between here and the line
   for (unsigned i = line; i > 0; --i) {
     std::string text = lineText(i);
-    llvm::StringRef code = text, comment;
-    std::tie(code, comment) = code.split("//");
-    depth += i == line ? 0 : int(code.count('}')) - int(code.count('{'));
-    if (depth < 0) {
-      depth = 0;
-      if (comment.trim().consume_front("role "))
-        return comment.trim().drop_front(5).str();
+    auto [code, comment] = llvm::StringRef(text).split("//");
+    for (size_t at = i == line ? 0 : code.size(); at-- > 0;) {
+      depth += code[at] == '}' ? 1 : code[at] == '{' ? -1 : 0;
+      if (depth >= 0)
+        continue;
+      depth = 0; // the line is in this block
+      if (llvm::StringRef role = comment.trim(); role.consume_front("role "))
+        return role.str();
     }
   }
   return "";

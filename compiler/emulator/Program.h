@@ -18,7 +18,8 @@ namespace m3c::emulator {
 struct KernelSource {
   std::string kernel, text;
   std::map<std::string, std::string> headers;
-  unsigned threads = 1;
+  unsigned threads = 1; ///< of a work item
+  unsigned cluster = 1; ///< work items along x that run together
   uint64_t sharedBytes = 0;
   unsigned parameters = 0;
 };

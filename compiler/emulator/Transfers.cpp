@@ -7,7 +7,7 @@
 
 namespace m3c::emulator {
 
-void WorkItem::Transfers::begin(uint32_t clock) {
+void Cluster::Transfers::begin(uint32_t clock) {
   barriers.clear();
   copies.clear();
   groups.clear();
@@ -17,118 +17,123 @@ void WorkItem::Transfers::begin(uint32_t clock) {
 
 /// Copies into shared memory that nobody waited for do no harm; a store would read it when it is
 /// another work item's.
-Complaint WorkItem::Transfers::finish() {
+Complaint Cluster::Transfers::finish() {
   for (const Copy &copy : copies)
     if (copy.kind == Copy::Store)
       return "ends before its bulk stores have read shared memory";
   return {};
 }
 
-uint64_t WorkItem::Transfers::offsetOf(FibreThread &thread, const void *address, uint64_t bytes,
-                                       const char *what) {
-  uint64_t offset = uint64_t(reinterpret_cast<const std::byte *>(address) - item.shared);
-  if (offset >= item.shape->sharedBytes || bytes > item.shape->sharedBytes - offset)
-    item.fail(thread, fmt::format("names {} of {} bytes outside the {} bytes of shared memory",
-                                  what, bytes, item.shape->sharedBytes));
+uint64_t Cluster::Transfers::offsetOf(FibreThread &thread, const void *address, uint64_t bytes,
+                                      const char *what) {
+  uint64_t offset = uint64_t(address) - uint64_t(thread.shared);
+  if (offset >= cluster.shape->sharedBytes || bytes > cluster.shape->sharedBytes - offset)
+    cluster.fail(thread, fmt::format("names {} of {} bytes outside the {} bytes of shared memory",
+                                     what, bytes, cluster.shape->sharedBytes));
   return offset;
 }
 
 //===- Barriers -------------------------------------------------------------------------------===//
 
-WorkItem::Transfers::Barrier &
-WorkItem::Transfers::barrierAt(FibreThread &thread, const void *address, uint64_t &offset) {
+Cluster::Transfers::Barrier &Cluster::Transfers::barrierAt(FibreThread &thread, const void *address,
+                                                           uint64_t &offset) {
   offset = offsetOf(thread, address, 8, "a barrier");
-  auto found = barriers.find(offset);
+  auto found = barriers.find({thread.rank, offset});
   if (found == barriers.end())
-    item.fail(thread, fmt::format("uses a barrier at byte {} of shared memory that nothing has "
-                                  "initialised",
-                                  offset));
-  item.complain(thread, item.shadow.read(item.accessor(thread), offset, 8));
+    cluster.fail(thread, fmt::format("uses a barrier at byte {} of shared memory that nothing has "
+                                     "initialised",
+                                     offset));
+  cluster.complain(thread, cluster.shadowOf(thread).read(cluster.accessor(thread), offset, 8));
   return found->second;
 }
 
-void WorkItem::Transfers::initBarrier(FibreThread &thread, const void *address, unsigned arrivals) {
+void Cluster::Transfers::initBarrier(FibreThread &thread, const void *address, unsigned arrivals) {
   uint64_t offset = offsetOf(thread, address, 8, "a barrier");
   if (offset % 8)
-    item.fail(thread, fmt::format("initialises a barrier at byte {}, no multiple of 8", offset));
-  item.complain(thread, item.shadow.write(item.accessor(thread), offset, 8));
-  Barrier &barrier = barriers[offset] = {};
+    cluster.fail(thread, fmt::format("initialises a barrier at byte {}, no multiple of 8", offset));
+  cluster.complain(thread, cluster.shadowOf(thread).write(cluster.accessor(thread), offset, 8));
+  Barrier &barrier = barriers[{thread.rank, offset}] = {};
   barrier.expected = barrier.pending = arrivals;
-  unsigned entries = unsigned(item.warps.size()) + 1;
+  unsigned entries = unsigned(cluster.warps.size()) + 1;
   for (Knowledge *knowledge :
        {&barrier.gathered, &barrier.gatheredFenced, &barrier.told, &barrier.toldFenced})
     knowledge->reset(entries, 0);
-  for (auto entry = seen.begin(); entry != seen.end();)
-    entry = entry->first.second == offset ? seen.erase(entry) : std::next(entry);
+  for (auto entry = seen.begin(); entry != seen.end();) {
+    bool same =
+        entry->first.second == offset && entry->first.first / cluster.shape->threads == thread.rank;
+    entry = same ? seen.erase(entry) : std::next(entry);
+  }
 }
 
-void WorkItem::Transfers::completePhase(Barrier &barrier) {
+void Cluster::Transfers::completePhase(Barrier &barrier) {
   ++barrier.phase;
   barrier.pending = barrier.expected;
   barrier.told = barrier.gathered;
   barrier.toldFenced = barrier.gatheredFenced;
   for (Knowledge *knowledge : {&barrier.gathered, &barrier.gatheredFenced})
-    knowledge->reset(unsigned(item.warps.size()) + 1, 0);
+    knowledge->reset(unsigned(cluster.warps.size()) + 1, 0);
   for (FibreThread *waiter : barrier.waiters)
-    item.wake(*waiter);
+    cluster.wake(*waiter);
   barrier.waiters.clear();
 }
 
-void WorkItem::Transfers::settle(Barrier &barrier) {
+void Cluster::Transfers::settle(Barrier &barrier) {
   if (barrier.pending == 0 && barrier.bytes == 0)
     completePhase(barrier);
 }
 
-void WorkItem::Transfers::arrive(FibreThread &thread, const void *address, unsigned arrivals,
-                                 unsigned bytes) {
+void Cluster::Transfers::arrive(FibreThread &thread, const void *address, unsigned arrivals,
+                                unsigned bytes) {
   uint64_t offset = 0;
   Barrier &barrier = barrierAt(thread, address, offset);
   barrier.bytes += bytes;
   if (arrivals) {
-    item.publish(thread, barrier.gathered, barrier.gatheredFenced);
+    cluster.publish(thread, barrier.gathered, barrier.gatheredFenced);
     if (arrivals > barrier.pending)
-      item.fail(thread, fmt::format("arrives at the barrier at byte {} of shared memory, whose "
-                                    "phase {} has had its {} arrivals",
-                                    offset, barrier.phase, barrier.expected));
+      cluster.fail(thread, fmt::format("arrives at the barrier at byte {} of shared memory, whose "
+                                       "phase {} has had its {} arrivals",
+                                       offset, barrier.phase, barrier.expected));
     barrier.pending -= arrivals;
   }
   settle(barrier);
 }
 
 /// The phase of that parity is over. The same thread waits for one phase after the other.
-bool WorkItem::Transfers::passed(FibreThread &thread, Barrier &barrier, uint64_t offset,
-                                 unsigned parity) {
+bool Cluster::Transfers::passed(FibreThread &thread, Barrier &barrier, uint64_t offset,
+                                unsigned parity) {
   if ((barrier.phase & 1) == int64_t(parity & 1))
     return false;
   int64_t over = barrier.phase - 1; // −1: the phase before the first
-  auto [entry, first] = seen.try_emplace({thread.index.x, offset}, over);
+  auto [entry, first] = seen.try_emplace({thread.number, offset}, over);
   if (!first && entry->second == over)
-    item.fail(thread, fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
-                                  "which it has already waited for: its parity is that of the "
-                                  "phase before",
-                                  offset, over));
+    cluster.fail(thread,
+                 fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
+                             "which it has already waited for: its parity is that of the "
+                             "phase before",
+                             offset, over));
   if (!first && over > entry->second + 1)
-    item.fail(thread, fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
-                                  "and phase {} is over: a phase was taken for another one of its "
-                                  "parity",
-                                  offset, entry->second + 1, over));
+    cluster.fail(thread,
+                 fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
+                             "and phase {} is over: a phase was taken for another one of its "
+                             "parity",
+                             offset, entry->second + 1, over));
   entry->second = over;
-  item.learn(thread, barrier.told, barrier.toldFenced);
+  cluster.learn(thread, barrier.told, barrier.toldFenced);
   return true;
 }
 
-void WorkItem::Transfers::wait(FibreThread &thread, const void *address, unsigned parity) {
+void Cluster::Transfers::wait(FibreThread &thread, const void *address, unsigned parity) {
   uint64_t offset = 0;
   Barrier &barrier = barrierAt(thread, address, offset);
   while (!passed(thread, barrier, offset, parity)) {
     barrier.waiters.push_back(&thread);
     thread.waitsFor = "a barrier in shared memory";
     thread.home->ready &= ~(uint64_t(1) << thread.lane);
-    item.leave(thread);
+    cluster.leave(thread);
   }
 }
 
-bool WorkItem::Transfers::test(FibreThread &thread, const void *address, unsigned parity) {
+bool Cluster::Transfers::test(FibreThread &thread, const void *address, unsigned parity) {
   uint64_t offset = 0;
   Barrier &barrier = barrierAt(thread, address, offset);
   return passed(thread, barrier, offset, parity);
@@ -136,25 +141,25 @@ bool WorkItem::Transfers::test(FibreThread &thread, const void *address, unsigne
 
 //===- Copies ---------------------------------------------------------------------------------===//
 
-void WorkItem::Transfers::start(Copy copy) {
-  ++item.count.copies;
+void Cluster::Transfers::start(Copy copy) {
+  ++cluster.count.copies;
   copies.push_back(copy);
-  if (item.shape->landing == Landing::Early)
+  if (cluster.shape->landing == Landing::Early)
     land(std::prev(copies.end()));
 }
 
-void WorkItem::Transfers::step() {
-  if (item.shape->landing != Landing::Random || copies.empty() || item.random() % 2)
+void Cluster::Transfers::step() {
+  if (cluster.shape->landing != Landing::Random || copies.empty() || cluster.random() % 2)
     return;
   std::vector<std::list<Copy>::iterator> open;
   for (auto copy = copies.begin(); copy != copies.end(); ++copy)
     if (!copy->landed)
       open.push_back(copy);
   if (!open.empty())
-    land(open[item.random() % open.size()]);
+    land(open[cluster.random() % open.size()]);
 }
 
-bool WorkItem::Transfers::landSome() {
+bool Cluster::Transfers::landSome() {
   for (auto copy = copies.begin(); copy != copies.end(); ++copy)
     if (!copy->landed) {
       land(copy);
@@ -163,7 +168,7 @@ bool WorkItem::Transfers::landSome() {
   return false;
 }
 
-void WorkItem::Transfers::land(std::list<Copy>::iterator copy) {
+void Cluster::Transfers::land(std::list<Copy>::iterator copy) {
   switch (copy->kind) {
   case Copy::Arrival: {
     // Copies of the thread that came before it land first.
@@ -173,23 +178,23 @@ void WorkItem::Transfers::land(std::list<Copy>::iterator copy) {
         close(other);
       other = next;
     }
-    Barrier &barrier = barriers.at(copy->barrier);
-    item.publish(*copy->thread, barrier.gathered, barrier.gatheredFenced);
+    Barrier &barrier = barriers.at({copy->thread->rank, copy->barrier});
+    cluster.publish(*copy->thread, barrier.gathered, barrier.gatheredFenced);
     --barrier.pending;
     settle(barrier);
     copies.erase(copy);
     return;
   }
   case Copy::Async:
-    std::memcpy(sharedAt(copy->offset), copy->global, copy->given);
-    std::memset(sharedAt(copy->offset + copy->given), 0, copy->bytes - copy->given);
+    std::memcpy(sharedAt(*copy->thread, copy->offset), copy->global, copy->given);
+    std::memset(sharedAt(*copy->thread, copy->offset + copy->given), 0, copy->bytes - copy->given);
     copy->landed = true; // seen by others once it is waited for
     return;
   case Copy::Bulk: {
-    std::memcpy(sharedAt(copy->offset), copy->global, copy->bytes);
-    unsigned proxy = unsigned(item.warps.size());
-    item.shadow.landWrite(copy->offset, copy->bytes, proxy, 0, time);
-    Barrier &barrier = barriers.at(copy->barrier);
+    std::memcpy(sharedAt(*copy->thread, copy->offset), copy->global, copy->bytes);
+    unsigned proxy = unsigned(cluster.warps.size());
+    cluster.shadowOf(*copy->thread).landWrite(copy->offset, copy->bytes, proxy, 0, time);
+    Barrier &barrier = barriers.at({copy->thread->rank, copy->barrier});
     Seen seenByAll = {++time, 0};
     barrier.gathered.of[proxy].join(seenByAll);
     barrier.gatheredFenced.of[proxy].join(seenByAll);
@@ -199,45 +204,47 @@ void WorkItem::Transfers::land(std::list<Copy>::iterator copy) {
     return;
   }
   case Copy::Store:
-    std::memcpy(copy->global, sharedAt(copy->offset), copy->bytes);
+    std::memcpy(copy->global, sharedAt(*copy->thread, copy->offset), copy->bytes);
     copy->landed = true; // its source may be overwritten once it is waited for
     return;
   }
 }
 
-void WorkItem::Transfers::close(std::list<Copy>::iterator copy) {
+void Cluster::Transfers::close(std::list<Copy>::iterator copy) {
   if (!copy->landed)
     land(copy);
   FibreThread &thread = *copy->thread;
   if (copy->kind == Copy::Async)
-    item.shadow.landWrite(copy->offset, copy->bytes, thread.warp, thread.lane, thread.home->now);
+    cluster.shadowOf(thread).landWrite(copy->offset, copy->bytes, thread.home->index, thread.lane,
+                                       thread.home->now);
   else
-    item.shadow.endRead(copy->offset, copy->bytes);
+    cluster.shadowOf(thread).endRead(copy->offset, copy->bytes);
   copies.erase(copy);
 }
 
-void WorkItem::Transfers::copyAsync(FibreThread &thread, const void *shared, const void *global,
-                                    unsigned bytes, unsigned given) {
+void Cluster::Transfers::copyAsync(FibreThread &thread, const void *shared, const void *global,
+                                   unsigned bytes, unsigned given) {
   uint64_t offset = offsetOf(thread, shared, bytes, "the target of a copy");
   if (offset % bytes || reinterpret_cast<uint64_t>(global) % bytes)
-    item.fail(thread,
-              fmt::format("copies {} bytes from or to an address that is no multiple", bytes));
+    cluster.fail(thread,
+                 fmt::format("copies {} bytes from or to an address that is no multiple", bytes));
   if (given)
-    item.complain(thread,
-                  item.shape->globalFault(item.shape->context, reinterpret_cast<uint64_t>(global),
-                                          given, false));
-  item.complain(thread, item.shadow.startWrite(item.accessor(thread), offset, bytes));
-  Groups &mine = groups[{thread.index.x, false}];
+    cluster.complain(thread,
+                     cluster.shape->globalFault(cluster.shape->context,
+                                                reinterpret_cast<uint64_t>(global), given, false));
+  cluster.complain(thread,
+                   cluster.shadowOf(thread).startWrite(cluster.accessor(thread), offset, bytes));
+  Groups &mine = groups[{thread.number, false}];
   mine.any = true;
   auto *from = static_cast<std::byte *>(const_cast<void *>(global));
   start({Copy::Async, &thread, offset, bytes, from, given, 0, mine.open, false});
 }
 
-void WorkItem::Transfers::commit(FibreThread &thread) { ++groups[{thread.index.x, false}].open; }
-void WorkItem::Transfers::commitBulk(FibreThread &thread) { ++groups[{thread.index.x, true}].open; }
+void Cluster::Transfers::commit(FibreThread &thread) { ++groups[{thread.number, false}].open; }
+void Cluster::Transfers::commitBulk(FibreThread &thread) { ++groups[{thread.number, true}].open; }
 
-void WorkItem::Transfers::closeGroups(FibreThread &thread, bool stores, unsigned most) {
-  unsigned open = groups[{thread.index.x, stores}].open;
+void Cluster::Transfers::closeGroups(FibreThread &thread, bool stores, unsigned most) {
+  unsigned open = groups[{thread.number, stores}].open;
   Copy::Kind kind = stores ? Copy::Store : Copy::Async;
   for (auto copy = copies.begin(); copy != copies.end();) {
     auto next = std::next(copy);
@@ -247,14 +254,14 @@ void WorkItem::Transfers::closeGroups(FibreThread &thread, bool stores, unsigned
   }
 }
 
-void WorkItem::Transfers::waitGroups(FibreThread &thread, unsigned most) {
+void Cluster::Transfers::waitGroups(FibreThread &thread, unsigned most) {
   closeGroups(thread, false, most);
 }
-void WorkItem::Transfers::waitBulk(FibreThread &thread, unsigned most) {
+void Cluster::Transfers::waitBulk(FibreThread &thread, unsigned most) {
   closeGroups(thread, true, most);
 }
 
-void WorkItem::Transfers::arriveAfter(FibreThread &thread, const void *address, bool counted) {
+void Cluster::Transfers::arriveAfter(FibreThread &thread, const void *address, bool counted) {
   uint64_t offset = 0;
   Barrier &barrier = barrierAt(thread, address, offset);
   if (!counted)
@@ -262,45 +269,50 @@ void WorkItem::Transfers::arriveAfter(FibreThread &thread, const void *address, 
   start({Copy::Arrival, &thread, 0, 0, nullptr, 0, offset, 0, false});
 }
 
-void WorkItem::Transfers::copyBulk(FibreThread &thread, const void *shared, const void *global,
-                                   unsigned bytes, const void *address) {
+void Cluster::Transfers::copyBulk(FibreThread &thread, const void *shared, const void *global,
+                                  unsigned bytes, const void *address) {
   uint64_t offset = offsetOf(thread, shared, bytes, "the target of a copy"), at = 0;
   barrierAt(thread, address, at);
   if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
-    item.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
-  item.complain(thread, item.shape->globalFault(item.shape->context,
-                                                reinterpret_cast<uint64_t>(global), bytes, false));
-  item.complain(thread, item.shadow.startWrite(item.accessor(thread), offset, bytes));
+    cluster.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
+  cluster.complain(thread,
+                   cluster.shape->globalFault(cluster.shape->context,
+                                              reinterpret_cast<uint64_t>(global), bytes, false));
+  cluster.complain(thread,
+                   cluster.shadowOf(thread).startWrite(cluster.accessor(thread), offset, bytes));
   auto *from = static_cast<std::byte *>(const_cast<void *>(global));
   start({Copy::Bulk, &thread, offset, bytes, from, bytes, at, 0, false});
 }
 
-void WorkItem::Transfers::storeBulk(FibreThread &thread, const void *global, const void *shared,
-                                    unsigned bytes) {
+void Cluster::Transfers::storeBulk(FibreThread &thread, const void *global, const void *shared,
+                                   unsigned bytes) {
   uint64_t offset = offsetOf(thread, shared, bytes, "the source of a copy");
   if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
-    item.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
-  item.complain(thread, item.shape->globalFault(item.shape->context,
-                                                reinterpret_cast<uint64_t>(global), bytes, true));
+    cluster.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
+  cluster.complain(thread,
+                   cluster.shape->globalFault(cluster.shape->context,
+                                              reinterpret_cast<uint64_t>(global), bytes, true));
   const Knowledge &fenced = thread.own ? *thread.ownFenced : thread.home->fenced;
-  item.complain(thread, item.shadow.startRead(item.accessor(thread), fenced, offset, bytes));
+  cluster.complain(
+      thread, cluster.shadowOf(thread).startRead(cluster.accessor(thread), fenced, offset, bytes));
   auto *to = static_cast<std::byte *>(const_cast<void *>(global));
-  start({Copy::Store, &thread, offset, bytes, to, bytes, 0, groups[{thread.index.x, true}].open,
+  start({Copy::Store, &thread, offset, bytes, to, bytes, 0, groups[{thread.number, true}].open,
          false});
 }
 
 /// Holds for what the thread did and for what it knows of others.
-void WorkItem::Transfers::fence(FibreThread &thread) {
-  item.learn(thread, thread.home->knowledge, thread.home->fenced);
+void Cluster::Transfers::fence(FibreThread &thread) {
+  cluster.learn(thread, thread.home->knowledge, thread.home->fenced);
   Knowledge known = *thread.own, unused = *thread.ownFenced;
-  item.publish(thread, known, unused);
+  cluster.publish(thread, known, unused);
   thread.ownFenced->join(known);
 }
 
-void WorkItem::Transfers::readAsync(FibreThread &thread, uint64_t offset, unsigned bytes) {
+void Cluster::Transfers::readAsync(FibreThread &thread, uint64_t offset, unsigned bytes) {
   const Knowledge &fenced = thread.own ? *thread.ownFenced : thread.home->fenced;
-  item.complain(thread, item.shadow.startRead(item.accessor(thread), fenced, offset, bytes));
-  item.shadow.endRead(offset, bytes);
+  cluster.complain(
+      thread, cluster.shadowOf(thread).startRead(cluster.accessor(thread), fenced, offset, bytes));
+  cluster.shadowOf(thread).endRead(offset, bytes);
 }
 
 } // namespace m3c::emulator

@@ -1,7 +1,7 @@
 // Barriers in shared memory that count arrivals and bytes, and copies that land later.
 #pragma once
 
-#include "compiler/emulator/WorkItem.h"
+#include "compiler/emulator/Cluster.h"
 
 #include <deque>
 #include <list>
@@ -10,9 +10,9 @@ namespace m3c::emulator {
 
 /// What a work item has under way. Copies land when the launch's `Landing` says so; what may be
 /// read or overwritten meanwhile is the shadow's business and does not depend on it.
-class WorkItem::Transfers {
+class Cluster::Transfers {
 public:
-  explicit Transfers(WorkItem &item) : item(item) {}
+  explicit Transfers(Cluster &cluster) : cluster(cluster) {}
 
   void begin(uint32_t clock);
   /// What is wrong when the work item ends now; empty: nothing.
@@ -75,14 +75,16 @@ private:
   void close(std::list<Copy>::iterator copy);
   void closeGroups(FibreThread &thread, bool stores, unsigned most);
   void start(Copy copy);
-  std::byte *sharedAt(uint64_t offset) const { return item.shared + offset; }
+  static std::byte *sharedAt(const FibreThread &thread, uint64_t offset) {
+    return reinterpret_cast<std::byte *>(thread.shared) + offset;
+  }
 
-  WorkItem &item;
-  std::map<uint64_t, Barrier> barriers;               ///< by byte of shared memory
-  std::list<Copy> copies;                             ///< in the order of their start
-  std::map<std::pair<unsigned, bool>, Groups> groups; ///< by thread, and whether of stores
+  Cluster &cluster;
+  std::map<std::pair<unsigned, uint64_t>, Barrier> barriers; ///< by rank and byte of shared memory
+  std::list<Copy> copies;                                    ///< in the order of their start
+  std::map<std::pair<unsigned, bool>, Groups> groups;        ///< by thread, and whether of stores
   std::map<std::pair<unsigned, uint64_t>, int64_t>
-      seen;          ///< thread, barrier → phase waited for last
+      seen;          ///< thread, barrier of its item → phase waited for last
   uint32_t time = 1; ///< of the asynchronous proxy
 };
 

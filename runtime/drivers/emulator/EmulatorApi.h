@@ -37,6 +37,7 @@ struct Source {
   const Text *headers;
   uint32_t headerCount;
   uint32_t threads; ///< of a work item
+  uint32_t cluster; ///< work items along x that run together
   uint64_t sharedBytes;
   uint32_t parameters;
 };

@@ -204,10 +204,6 @@ std::unique_ptr<Kernel> EmulatedModule::kernel(const std::string &symbol,
   if (text.find(" " + symbol + "(") == std::string::npos)
     throw Error(fmt::format("code object {} has no kernel {}", moduleName, symbol), moduleName,
                 "its text does not define it", "make the plan again with `m3c compile`");
-  if (shape.cluster > 1)
-    throw Error(fmt::format("kernel {} cannot be emulated", symbol), moduleName,
-                "its work items run in clusters, which the emulator does not have",
-                "choose a schedule without clusters");
   std::vector<emulator::Text> texts;
   for (const auto &[name, header] : headers)
     texts.push_back({name.c_str(), header.c_str()});
@@ -215,7 +211,7 @@ std::unique_ptr<Kernel> EmulatedModule::kernel(const std::string &symbol,
   emulator::Program *program =
       device.api.load(device.library,
                       {symbol.c_str(), text.c_str(), texts.data(), uint32_t(texts.size()),
-                       shape.threads, shape.sharedBytes, shape.parameters},
+                       shape.threads, shape.cluster, shape.sharedBytes, shape.parameters},
                       reporter.report());
   if (!program)
     reporter.raise();

@@ -22,8 +22,8 @@ void runEmulated(const BenchKernel &kernel, std::vector<std::vector<std::byte> *
   std::unique_ptr<Device> device = openDevice(seed);
   std::unique_ptr<Stream> stream = device->createStream();
   std::unique_ptr<Module> module = device->load(emulatedCode(kernel.text), kernel.name);
-  std::unique_ptr<Kernel> loaded =
-      module->kernel(kernel.name, {uint32_t(contents.size()), kernel.sharedBytes, kernel.threads});
+  std::unique_ptr<Kernel> loaded = module->kernel(
+      kernel.name, {uint32_t(contents.size()), kernel.sharedBytes, kernel.threads, kernel.cluster});
   std::vector<std::unique_ptr<Buffer>> buffers;
   std::vector<uint64_t> parameters;
   for (const std::vector<std::byte> *content : contents) {

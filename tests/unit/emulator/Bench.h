@@ -21,7 +21,10 @@ struct BenchKernel {
   uint32_t threads = 32;
   uint64_t sharedBytes = 0;
   hal::Grid grid = {1, 1, 1};
+  uint32_t cluster = 1;
 };
+
+inline void PrintTo(const BenchKernel &kernel, std::ostream *out) { *out << kernel.name; }
 
 /// Runs the kernel with one parameter for each of `buffers`, which get what it leaves in them.
 /// Throws the emulator's Error.

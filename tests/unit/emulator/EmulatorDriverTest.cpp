@@ -44,12 +44,10 @@ TEST(EmulatedDevice, SaysWhatCannotBeEmulated) {
   }
 }
 
-TEST(EmulatedDevice, RefusesMachineCodeAndClusters) {
+TEST(EmulatedDevice, RefusesMachineCode) {
   std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 1});
   std::vector<std::byte> code(64, std::byte(0x7f));
   EXPECT_THROW(device->load(code, "cubin"), Error);
-  std::unique_ptr<Module> module = device->load(emulatedCode(suite), "suite");
-  EXPECT_THROW(module->kernel("nothing", {0, 0, 32, 2}), Error);
 }
 
 TEST(EmulatedDevice, TextThatDoesNotCompileIsNamedWithItsLine) {

@@ -36,6 +36,8 @@ struct Calls {
   void (*barrier)(Thread *, unsigned id, unsigned threads, bool waits);
   /// Barrier 0 of all threads; true where any of them says so.
   bool (*barrierOr)(Thread *, bool holds);
+  /// All threads of the cluster.
+  void (*clusterBarrier)(Thread *);
 
   // Barriers in shared memory that count arrivals and bytes ("mbarrier").
   void (*initBarrier)(Thread *, void *barrier, unsigned arrivals);
@@ -73,6 +75,8 @@ struct Thread {
   unsigned turn; ///< which of the two rows of `words` is next
   unsigned char *shared;
   unsigned long sharedBytes;
+  unsigned rank;                     ///< of the work item in its cluster
+  unsigned long peerStride;          ///< from the shared memory of one rank to that of the next
   unsigned long memory, pages;       ///< first address of global memory, and its size
   const unsigned char *pageState;    ///< wholePage where a buffer has every byte
   unsigned long (*words)[mostLanes]; ///< [2]: what lanes of this warp show each other

@@ -141,3 +141,15 @@ M3_INLINE void copyBulk(void *to, const void *from, u32 bytes, u64 *barrier) {
 
 /// Addresses of 32 bits are those within shared memory.
 M3_INLINE u32 sharedAddress(const void *p) { return (u32)((u64)p - (u64)sharedMemory()); }
+
+//===- Clusters -------------------------------------------------------------------------------===//
+
+M3_INLINE u32 rankInCluster() { return m3emu::self()->rank; }
+M3_INLINE void clusterArriveAndWait() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->clusterBarrier(t);
+}
+M3_INLINE u64 sharedOfRank(u64 address, u32 rank) {
+  const m3emu::Thread *t = m3emu::self();
+  return address + ((i64)rank - (i64)t->rank) * (i64)t->peerStride;
+}

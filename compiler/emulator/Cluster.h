@@ -1,11 +1,12 @@
-// One work item under way: its warps of fibres, the order in which they run, and where they meet.
-// Everything here runs on one thread of the CPU.
+// The work items of a cluster under way, mostly one: their warps of fibres, the order in which
+// these run, and where they meet. Everything here runs on one thread of the CPU.
 #pragma once
 
 #include "compiler/emulator/Fibre.h"
 #include "compiler/emulator/Shadow.h"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,7 +16,7 @@
 
 namespace m3c::emulator {
 
-class WorkItem;
+class Cluster;
 struct Warp;
 
 /// When asynchronous copies land: as soon as they are started, not before they are waited for, or
@@ -26,7 +27,8 @@ enum class Landing { Early, Late, Random };
 struct FibreThread : m3emu::Thread {
   Context context = nullptr;
   Warp *home = nullptr;
-  WorkItem *item = nullptr;
+  Cluster *cluster = nullptr;
+  unsigned number = 0;            ///< within the cluster
   const void *place = nullptr;    ///< where it stands, once it waits
   const char *waitsFor = nullptr; ///< what it waits for; null while it runs
   Knowledge *own = nullptr;       ///< what it knows beyond its warp; null: nothing
@@ -34,8 +36,46 @@ struct FibreThread : m3emu::Thread {
 };
 static_assert(sizeof(FibreThread) <= m3emu::headBytes);
 
+/// Warps of a cluster by number.
+class WarpSet {
+public:
+  static constexpr unsigned most = 512;
+  void add(unsigned warp) { words[warp / 64] |= uint64_t(1) << warp % 64; }
+  void remove(unsigned warp) { words[warp / 64] &= ~(uint64_t(1) << warp % 64); }
+  bool has(unsigned warp) const { return words[warp / 64] >> warp % 64 & 1; }
+  bool any() const {
+    for (uint64_t word : words)
+      if (word)
+        return true;
+    return false;
+  }
+  unsigned count() const {
+    unsigned sum = 0;
+    for (uint64_t word : words)
+      sum += unsigned(std::popcount(word));
+    return sum;
+  }
+  /// The n-th of them, n < count().
+  unsigned nth(unsigned n) const {
+    for (unsigned i = 0;; ++i) {
+      uint64_t word = words[i];
+      if (unsigned here = unsigned(std::popcount(word)); n >= here) {
+        n -= here;
+        continue;
+      }
+      while (n--)
+        word &= word - 1;
+      return i * 64 + unsigned(std::countr_zero(word));
+    }
+  }
+
+private:
+  std::array<uint64_t, most / 64> words{};
+};
+
 struct Warp {
-  unsigned index = 0;
+  unsigned index = 0; ///< within the cluster
+  unsigned rank = 0;  ///< of its work item
   std::vector<FibreThread *> threads;
   uint64_t all = 0, exited = 0;
   uint64_t ready = 0;   ///< lanes that can run
@@ -75,6 +115,7 @@ struct LaunchShape {
   const unsigned long *values;
   m3emu::Dim grid;
   unsigned threads, lanes;
+  unsigned cluster; ///< work items along x that run together
   uint64_t sharedBytes;
   uint64_t seed;
   Landing landing;
@@ -85,14 +126,14 @@ struct LaunchShape {
   const void *context;
 };
 
-class WorkItem {
+class Cluster {
 public:
-  WorkItem();
-  ~WorkItem();
-  WorkItem(const WorkItem &) = delete;
-  WorkItem &operator=(const WorkItem &) = delete;
+  Cluster();
+  ~Cluster();
+  Cluster(const Cluster &) = delete;
+  Cluster &operator=(const Cluster &) = delete;
 
-  /// Runs one work item to its end. False: it failed, `fault` says how.
+  /// Runs a cluster to its end; `block` is its first work item. False: it failed, `fault` says how.
   bool run(const LaunchShape &shape, m3emu::Dim block);
   const Fault &fault() const { return failure; }
   const ItemCounts &counts() const { return count; }
@@ -102,6 +143,7 @@ public:
             bool orders);
   void barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits);
   bool barrierOr(FibreThread &thread, bool holds);
+  void clusterBarrier(FibreThread &thread);
   void readShared(FibreThread &thread, uint64_t offset, unsigned bytes);
   void writeShared(FibreThread &thread, uint64_t offset, unsigned bytes);
   void checkGlobal(FibreThread &thread, const void *address, uint64_t bytes, bool writes);
@@ -115,14 +157,24 @@ public:
 private:
   struct Barrier {
     unsigned arrived = 0, expected = 0;
-    uint64_t waiting = 0, joined = 0; ///< warps
+    WarpSet waiting, joined;
     Knowledge knowledge, fenced;
     uint32_t latest = 0;
     bool holds = false; ///< for barrierOr: somebody says so
   };
 
+  /// One work item.
+  struct Item {
+    Shadow shadow;
+    std::array<Barrier, 16> barriers;
+    unsigned exitedThreads = 0;
+    bool lastHolds = false; ///< what the last barrierOr found
+  };
+
   void prepare(const LaunchShape &shape, m3emu::Dim block);
+  void prepareWarp(unsigned index);
   void prepareThread(unsigned index, m3emu::Dim block);
+  void reserveShared(uint64_t bytes);
   void schedule();
   bool deadLocked();
   void resume(Warp &warp);
@@ -137,11 +189,17 @@ private:
   FibreThread *nextReady(Warp &warp, unsigned after);
   void completeMeeting(FibreThread &thread, uint64_t lanes, bool orders);
   void meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *const *), bool orders);
-  void arriveAtBarrier(Warp &warp, unsigned id, unsigned threads, bool waits);
+  /// Comes to a barrier with the whole warp; `needed` threads complete it.
+  void come(FibreThread &thread, Barrier &barrier, const char *what, unsigned threads,
+            unsigned needed, bool waits);
+  void arriveAtBarrier(Warp &warp, Barrier &barrier, unsigned threads, unsigned needed, bool waits);
   void completeBarrier(Barrier &barrier);
   void wake(FibreThread &thread);
   void orderWarp(Warp &warp);
   Accessor accessor(const FibreThread &thread) const;
+  Shadow &shadowOf(const FibreThread &thread) { return items[thread.home->rank].shadow; }
+  /// Of another work item of the cluster; false: the address is nobody's.
+  bool checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, bool writes);
   /// Learns what `knowledge` says, for this thread alone.
   void learn(FibreThread &thread, const Knowledge &knowledge, const Knowledge &fenced);
   /// What the thread can tell others now, and a new time for its warp.
@@ -155,14 +213,14 @@ private:
   const LaunchShape *shape = nullptr;
   Stacks stacks;
   std::byte *shared = nullptr; ///< with room around it that nothing may use
-  uint64_t sharedRoom = 0;
-  Shadow shadow;
+  uint64_t sharedArea = 0;     ///< of all work items
+  uint64_t sharedRoom = 0;     ///< of one work item; that of the next one follows
+  std::vector<Item> items;
   std::vector<Warp> warps;
   std::vector<Knowledge> ownKnowledge; ///< [thread · 2 (+ 1: fenced)]: storage
-  uint64_t runnable = 0;
+  WarpSet runnable;
   unsigned exitedThreads = 0;
-  std::array<Barrier, 16> barriers;
-  bool lastHolds = false; ///< what the last barrierOr found
+  Barrier wholeCluster;
   std::unique_ptr<Transfers> transfers;
   FibreThread *previous = nullptr; ///< who gave the CPU away
   Context scheduler = nullptr;

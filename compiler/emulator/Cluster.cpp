@@ -1,4 +1,4 @@
-#include "compiler/emulator/WorkItem.h"
+#include "compiler/emulator/Cluster.h"
 
 #include "compiler/emulator/Calls.h"
 #include "compiler/emulator/Transfers.h"
@@ -26,91 +26,117 @@ uint64_t lowBits(unsigned count) { return count >= 64 ? ~uint64_t(0) : (uint64_t
 
 } // namespace
 
-WorkItem::WorkItem() : transfers(std::make_unique<Transfers>(*this)) {}
+Cluster::Cluster() : transfers(std::make_unique<Transfers>(*this)) {}
 
-WorkItem::~WorkItem() {
+Cluster::~Cluster() {
   if (shared)
-    munmap(shared - sharedMargin, sharedRoom + 2 * sharedMargin);
+    munmap(shared - sharedMargin, sharedArea + 2 * sharedMargin);
 }
 
 //===- Beginning and end ----------------------------------------------------------------------===//
 
-void WorkItem::prepare(const LaunchShape &launch, m3emu::Dim block) {
+/// Of each work item of the cluster.
+void Cluster::reserveShared(uint64_t bytes) {
+  sharedRoom = (bytes / m3emu::pageBytes + 2) * m3emu::pageBytes; // at least a page to spare
+  if (sharedRoom * shape->cluster <= sharedArea)
+    return;
+  if (shared)
+    munmap(shared - sharedMargin, sharedArea + 2 * sharedMargin);
+  shared = nullptr;
+  sharedArea = sharedRoom * shape->cluster;
+  void *area = mmap(nullptr, sharedArea + 2 * sharedMargin, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (area == MAP_FAILED)
+    throw Error("no memory for the shared memory of emulated work items", "emulator");
+  shared = static_cast<std::byte *>(area) + sharedMargin;
+}
+
+void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   shape = &launch;
-  if (launch.sharedBytes > sharedRoom) {
-    if (shared)
-      munmap(shared - sharedMargin, sharedRoom + 2 * sharedMargin);
-    sharedRoom = (launch.sharedBytes + 4095) / 4096 * 4096;
-    void *area = mmap(nullptr, sharedRoom + 2 * sharedMargin, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (area == MAP_FAILED)
-      throw Error("no memory for the shared memory of an emulated work item", "emulator");
-    shared = static_cast<std::byte *>(area) + sharedMargin;
-  }
+  unsigned warpsOfItem = (launch.threads + launch.lanes - 1) / launch.lanes;
+  unsigned warpCount = warpsOfItem * launch.cluster, threads = launch.threads * launch.cluster;
+  if (warpCount > WarpSet::most)
+    throw Error("the cluster is too large for the emulator", "emulator",
+                fmt::format("{} warps, at most {} are possible", warpCount, WarpSet::most));
   uint64_t number =
       block.x + uint64_t(launch.grid.x) * (block.y + uint64_t(launch.grid.y) * block.z);
   random.seed(uint32_t((launch.seed + number * 0x9e3779b97f4a7c15) >> 32) | 1u);
   if (clock > clockLimit)
     clock = 1;
-  unsigned warpCount = (launch.threads + launch.lanes - 1) / launch.lanes;
-  shadow.begin(launch.sharedBytes, warpCount, launch.lanes, clock);
-  stacks.reserve(launch.threads);
-  warps.resize(warpCount);
-  ownKnowledge.resize(size_t(2) * launch.threads);
-  for (unsigned w = 0; w < warpCount; ++w) {
-    Warp &warp = warps[w];
-    unsigned lanes = std::min(launch.lanes, launch.threads - w * launch.lanes);
-    warp.index = w;
-    warp.all = warp.ready = lowBits(lanes);
-    warp.arrived = warp.exited = 0;
-    warp.parts.clear();
-    warp.order = unsigned(random()) % launch.lanes;
-    warp.next = unsigned(random()) % lanes;
-    warp.budget = drawBudget();
-    warp.now = warp.synced = clock;
-    warp.knowledge.reset(warpCount + 1, clock);
-    warp.fenced.reset(warpCount + 1, clock);
-    warp.least = clock;
-    warp.hasOwn = false;
-    warp.threads.resize(lanes);
+  reserveShared(launch.sharedBytes);
+  stacks.reserve(threads);
+  items.resize(launch.cluster);
+  for (Item &item : items) {
+    item.shadow.begin(launch.sharedBytes, warpCount, launch.lanes, clock);
+    item.barriers = {};
+    item.exitedThreads = 0;
   }
-  for (unsigned i = 0; i < launch.threads; ++i)
+  warps.resize(warpCount);
+  ownKnowledge.resize(size_t(2) * threads);
+  runnable = {};
+  for (unsigned w = 0; w < warpCount; ++w)
+    prepareWarp(w);
+  for (unsigned i = 0; i < threads; ++i)
     prepareThread(i, block);
-  runnable = lowBits(warpCount);
+  wholeCluster = {};
   exitedThreads = 0;
-  barriers = {};
   transfers->begin(clock);
   failed = false;
   failure = {};
   count = {};
 }
 
-void WorkItem::prepareThread(unsigned index, m3emu::Dim block) {
+void Cluster::prepareWarp(unsigned index) {
+  Warp &warp = warps[index];
+  unsigned warpsOfItem = unsigned(warps.size()) / shape->cluster;
+  unsigned first = index % warpsOfItem * shape->lanes;
+  unsigned lanes = std::min(shape->lanes, shape->threads - first);
+  warp.index = index;
+  warp.rank = index / warpsOfItem;
+  warp.all = warp.ready = lowBits(lanes);
+  warp.arrived = warp.exited = 0;
+  warp.parts.clear();
+  warp.order = unsigned(random()) % shape->lanes;
+  warp.next = unsigned(random()) % lanes;
+  warp.budget = drawBudget();
+  warp.now = warp.synced = warp.least = clock;
+  warp.knowledge.reset(unsigned(warps.size()) + 1, clock);
+  warp.fenced.reset(unsigned(warps.size()) + 1, clock);
+  warp.hasOwn = false;
+  warp.threads.resize(lanes);
+  runnable.add(index);
+}
+
+void Cluster::prepareThread(unsigned index, m3emu::Dim block) {
   auto *thread = new (stacks.head(index)) FibreThread;
-  Warp &warp = warps[index / shape->lanes];
-  thread->index = {index, 0, 0};
-  thread->block = block;
+  unsigned rank = index / shape->threads, within = index % shape->threads;
+  Warp &warp = warps[rank * (warps.size() / shape->cluster) + within / shape->lanes];
+  thread->index = {within, 0, 0};
+  thread->block = {block.x + rank, block.y, block.z};
   thread->blockSize = {shape->threads, 1, 1};
   thread->gridSize = shape->grid;
-  thread->lane = index % shape->lanes;
-  thread->warp = warp.index;
+  thread->lane = within % shape->lanes;
+  thread->warp = within / shape->lanes;
   thread->lanes = shape->lanes;
   thread->turn = 0;
-  thread->shared = reinterpret_cast<unsigned char *>(shared);
+  thread->shared = reinterpret_cast<unsigned char *>(shared + rank * sharedRoom);
   thread->sharedBytes = shape->sharedBytes;
+  thread->rank = rank;
+  thread->peerStride = sharedRoom;
   thread->memory = shape->memory;
   thread->pages = shape->pages;
   thread->pageState = shape->pageState;
   thread->words = warp.words;
   thread->slots = warp.slots;
   thread->calls = &calls();
+  thread->number = index;
   thread->home = &warp;
-  thread->item = this;
+  thread->cluster = this;
   thread->context = stacks.fresh(index, enter);
   warp.threads[thread->lane] = thread;
 }
 
-bool WorkItem::run(const LaunchShape &launch, m3emu::Dim block) {
+bool Cluster::run(const LaunchShape &launch, m3emu::Dim block) {
   prepare(launch, block);
   schedule();
   if (!failed) {
@@ -124,58 +150,58 @@ bool WorkItem::run(const LaunchShape &launch, m3emu::Dim block) {
   return !failed;
 }
 
-void WorkItem::enter(transfer_t from) {
+void Cluster::enter(transfer_t from) {
   auto *thread = static_cast<FibreThread *>(static_cast<m3emu::Thread *>(from.data));
-  WorkItem &item = *thread->item;
-  (item.previous ? item.previous->context : item.scheduler) = from.fctx;
-  item.shape->entry(item.shape->values);
-  item.exitThread(*thread);
+  Cluster &cluster = *thread->cluster;
+  (cluster.previous ? cluster.previous->context : cluster.scheduler) = from.fctx;
+  cluster.shape->entry(cluster.shape->values);
+  cluster.exitThread(*thread);
 }
 
-void WorkItem::exitThread(FibreThread &thread) {
+void Cluster::exitThread(FibreThread &thread) {
   Warp &warp = *thread.home;
+  Item &item = items[warp.rank];
   uint64_t lane = uint64_t(1) << thread.lane;
   warp.exited |= lane;
   warp.ready &= ~lane;
+  ++item.exitedThreads;
   ++exitedThreads;
   uint64_t alive = warp.all & ~warp.exited;
   if (warp.arrived && warp.arrived == alive)
     fail(thread, fmt::format("ends while the other lanes of its warp wait at {}", warp.what));
-  for (Barrier &barrier : barriers)
-    if (barrier.waiting && barrier.expected == 0 &&
-        barrier.arrived + exitedThreads >= shape->threads)
+  for (Barrier &barrier : item.barriers)
+    if (barrier.waiting.any() && barrier.expected == 0 &&
+        barrier.arrived + item.exitedThreads >= shape->threads) {
+      item.lastHolds = barrier.holds;
       completeBarrier(barrier);
+    }
   if (!alive)
-    runnable &= ~(uint64_t(1) << warp.index);
+    runnable.remove(warp.index);
   leave(thread); // for ever
 }
 
 //===- Taking turns ---------------------------------------------------------------------------===//
 
-unsigned WorkItem::drawBudget() {
+unsigned Cluster::drawBudget() {
   // Mostly long stretches, so that warps also get far apart; at times a few steps.
   uint32_t draw = uint32_t(random());
   return draw % 8 == 0 ? 1 + draw / 8 % 8 : 32 + draw / 8 % 480;
 }
 
-void WorkItem::schedule() {
+void Cluster::schedule() {
   while (!failed) {
     transfers->step();
-    if (!runnable) {
-      if (exitedThreads == shape->threads || deadLocked())
+    if (!runnable.any()) {
+      if (exitedThreads == shape->threads * shape->cluster || deadLocked())
         return;
       continue;
     }
-    unsigned nth = unsigned(random()) % unsigned(std::popcount(runnable));
-    uint64_t rest = runnable;
-    while (nth--)
-      rest &= rest - 1;
-    resume(warps[size_t(std::countr_zero(rest))]);
+    resume(warps[runnable.nth(unsigned(random()) % runnable.count())]);
   }
 }
 
 /// Nothing can run: copies that were held back land, else it is a dead-lock.
-bool WorkItem::deadLocked() {
+bool Cluster::deadLocked() {
   if (transfers->landSome())
     return false;
   failed = true;
@@ -185,12 +211,14 @@ bool WorkItem::deadLocked() {
     for (const FibreThread *thread : warp.threads)
       if (!(warp.exited >> thread->lane & 1) && thread->waitsFor)
         failure.waiting.emplace_back(
-            fmt::format("warp {}, lane {}: {}", warp.index, thread->lane, thread->waitsFor),
+            fmt::format("{}warp {}, lane {}: {}",
+                        shape->cluster > 1 ? fmt::format("rank {}, ", warp.rank) : "", thread->warp,
+                        thread->lane, thread->waitsFor),
             thread->place);
   return true;
 }
 
-void WorkItem::resume(Warp &warp) {
+void Cluster::resume(Warp &warp) {
   if (!(warp.ready >> warp.next & 1))
     warp.next = nextReady(warp, warp.next)->lane;
   FibreThread &thread = *warp.threads[warp.next];
@@ -201,7 +229,7 @@ void WorkItem::resume(Warp &warp) {
   static_cast<FibreThread *>(static_cast<m3emu::Thread *>(from.data))->context = from.fctx;
 }
 
-FibreThread *WorkItem::nextReady(Warp &warp, unsigned after) {
+FibreThread *Cluster::nextReady(Warp &warp, unsigned after) {
   for (unsigned i = 1; i <= shape->lanes; ++i) {
     unsigned lane = (((after ^ warp.order) + i) % shape->lanes) ^ warp.order;
     if (warp.ready >> lane & 1)
@@ -210,34 +238,34 @@ FibreThread *WorkItem::nextReady(Warp &warp, unsigned after) {
   return nullptr;
 }
 
-void WorkItem::jump(FibreThread &from, FibreThread &to) {
+void Cluster::jump(FibreThread &from, FibreThread &to) {
   previous = &from;
   transfer_t back = jump_fcontext(to.context, static_cast<m3emu::Thread *>(&to));
   // `previous` is now the one that came here; none: the scheduler.
   (previous ? previous->context : scheduler) = back.fctx;
 }
 
-void WorkItem::toScheduler(FibreThread &thread) {
+void Cluster::toScheduler(FibreThread &thread) {
   transfer_t back = jump_fcontext(scheduler, static_cast<m3emu::Thread *>(&thread));
   (previous ? previous->context : scheduler) = back.fctx; // a lane of its warp may have come first
 }
 
-void WorkItem::leave(FibreThread &thread) {
+void Cluster::leave(FibreThread &thread) {
   Warp &warp = *thread.home;
   if (FibreThread *next = nextReady(warp, thread.lane))
     return jump(thread, *next);
   if (warp.exited != warp.all)
-    runnable &= ~(uint64_t(1) << warp.index);
+    runnable.remove(warp.index);
   toScheduler(thread);
 }
 
-void WorkItem::wake(FibreThread &thread) {
+void Cluster::wake(FibreThread &thread) {
   thread.waitsFor = nullptr;
   thread.home->ready |= uint64_t(1) << thread.lane;
-  runnable |= uint64_t(1) << thread.home->index;
+  runnable.add(thread.home->index);
 }
 
-void WorkItem::fail(FibreThread &thread, std::string what) {
+void Cluster::fail(FibreThread &thread, std::string what) {
   failed = true;
   failure.what = std::move(what);
   failure.place = thread.place;
@@ -250,8 +278,8 @@ void WorkItem::fail(FibreThread &thread, std::string what) {
 
 //===- Meetings of a warp ---------------------------------------------------------------------===//
 
-void WorkItem::meet(FibreThread &thread, const char *what, uint64_t mask,
-                    void (*all)(void *const *), bool orders) {
+void Cluster::meet(FibreThread &thread, const char *what, uint64_t mask, void (*all)(void *const *),
+                   bool orders) {
   Warp &warp = *thread.home;
   uint64_t alive = warp.all & ~warp.exited, lane = uint64_t(1) << thread.lane;
   mask &= warp.all;
@@ -278,7 +306,7 @@ void WorkItem::meet(FibreThread &thread, const char *what, uint64_t mask,
   completeMeeting(thread, alive, orders);
 }
 
-void WorkItem::completeMeeting(FibreThread &thread, uint64_t lanes, bool orders) {
+void Cluster::completeMeeting(FibreThread &thread, uint64_t lanes, bool orders) {
   Warp &warp = *thread.home;
   warp.ready |= lanes;
   ++count.meetings;
@@ -292,7 +320,7 @@ void WorkItem::completeMeeting(FibreThread &thread, uint64_t lanes, bool orders)
 }
 
 /// Accesses of all lanes before this come before those after it.
-void WorkItem::orderWarp(Warp &warp) {
+void Cluster::orderWarp(Warp &warp) {
   if (warp.hasOwn) {
     for (FibreThread *thread : warp.threads)
       if (thread->own) {
@@ -307,8 +335,8 @@ void WorkItem::orderWarp(Warp &warp) {
   warp.least = warp.knowledge.least();
 }
 
-void WorkItem::meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *const *),
-                        bool orders) {
+void Cluster::meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *const *),
+                       bool orders) {
   Warp &warp = *thread.home;
   uint64_t lane = uint64_t(1) << thread.lane;
   if (!(mask & lane))
@@ -329,20 +357,38 @@ void WorkItem::meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *co
   completeMeeting(thread, mask, orders);
 }
 
-//===- Barriers of a work item ----------------------------------------------------------------===//
+//===- Barriers of work items and clusters ----------------------------------------------------===//
 
-void WorkItem::barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits) {
-  Warp &warp = *thread.home;
-  uint64_t lane = uint64_t(1) << thread.lane;
-  if (id >= barriers.size())
-    fail(thread, fmt::format("names barrier {}, of {}", id, barriers.size()));
+void Cluster::barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits) {
+  Item &item = items[thread.home->rank];
+  if (id >= item.barriers.size())
+    fail(thread, fmt::format("names barrier {}, of {}", id, item.barriers.size()));
   if (threads % shape->lanes || threads > shape->threads)
     fail(thread, fmt::format("asks for a barrier of {} threads, of {} in warps of {}", threads,
                              shape->threads, shape->lanes));
-  const char *what = waits ? "a barrier" : "an arrival at a barrier";
+  come(thread, item.barriers[id], waits ? "a barrier" : "an arrival at a barrier", threads,
+       threads ? threads : shape->threads - item.exitedThreads, waits);
+}
+
+bool Cluster::barrierOr(FibreThread &thread, bool holds) {
+  Item &item = items[thread.home->rank];
+  item.barriers[0].holds |= holds;
+  barrier(thread, 0, 0, true);
+  return item.lastHolds; // nobody comes to the next one before all have left this one
+}
+
+void Cluster::clusterBarrier(FibreThread &thread) {
+  come(thread, wholeCluster, "a barrier of the cluster", 0,
+       shape->threads * shape->cluster - exitedThreads, true);
+}
+
+void Cluster::come(FibreThread &thread, Barrier &barrier, const char *what, unsigned threads,
+                   unsigned needed, bool waits) {
+  Warp &warp = *thread.home;
+  uint64_t lane = uint64_t(1) << thread.lane;
   if (!warp.arrived)
     warp.what = what;
-  else if (warp.what != what)
+  else if (std::strcmp(warp.what, what) != 0)
     fail(thread, fmt::format("is at {} while other lanes of its warp are at {}", what, warp.what));
   warp.arrived |= lane;
   warp.ready &= ~lane;
@@ -351,9 +397,12 @@ void WorkItem::barrier(FibreThread &thread, unsigned id, unsigned threads, bool 
     return leave(thread);
   warp.arrived = 0;
   orderWarp(warp);
-  arriveAtBarrier(warp, id, threads, waits);
-  if (failed)
-    fail(thread, std::move(failure.what));
+  if (barrier.joined.has(warp.index))
+    fail(thread, fmt::format("comes to {} again before it is complete", what));
+  if (barrier.joined.any() && barrier.expected != threads)
+    fail(thread, fmt::format("comes to {} with {} threads, others with {}", what, threads,
+                             barrier.expected));
+  arriveAtBarrier(warp, barrier, threads, needed, waits);
   if (!waits)
     warp.ready |= warp.all & ~warp.exited;
   if (!(warp.ready & lane)) {
@@ -362,16 +411,9 @@ void WorkItem::barrier(FibreThread &thread, unsigned id, unsigned threads, bool 
   }
 }
 
-bool WorkItem::barrierOr(FibreThread &thread, bool holds) {
-  barriers[0].holds |= holds;
-  barrier(thread, 0, 0, true);
-  return lastHolds; // nobody comes to the next one before all have left this one
-}
-
-void WorkItem::arriveAtBarrier(Warp &warp, unsigned id, unsigned threads, bool waits) {
-  Barrier &barrier = barriers[id];
-  uint64_t bit = uint64_t(1) << warp.index;
-  if (!barrier.joined) {
+void Cluster::arriveAtBarrier(Warp &warp, Barrier &barrier, unsigned threads, unsigned needed,
+                              bool waits) {
+  if (!barrier.joined.any()) {
     barrier.expected = threads;
     barrier.knowledge = warp.knowledge;
     barrier.fenced = warp.fenced;
@@ -379,32 +421,25 @@ void WorkItem::arriveAtBarrier(Warp &warp, unsigned id, unsigned threads, bool w
     barrier.knowledge.join(warp.knowledge);
     barrier.fenced.join(warp.fenced);
   }
-  if (barrier.joined & bit || barrier.expected != threads) {
-    failed = true;
-    failure.what = barrier.joined & bit
-                       ? fmt::format("comes to barrier {} again before it is complete", id)
-                       : fmt::format("comes to barrier {} with {} threads, others with {}", id,
-                                     threads, barrier.expected);
-    return;
-  }
   barrier.latest = std::max(barrier.latest, warp.now);
-  barrier.joined |= bit;
+  barrier.joined.add(warp.index);
   if (waits)
-    barrier.waiting |= bit;
+    barrier.waiting.add(warp.index);
   barrier.arrived += unsigned(std::popcount(warp.all & ~warp.exited));
-  unsigned needed = threads ? threads : shape->threads - exitedThreads;
-  if (barrier.arrived >= needed)
+  if (barrier.arrived >= needed) {
+    items[warp.rank].lastHolds = barrier.holds;
     completeBarrier(barrier);
+  }
 }
 
-void WorkItem::completeBarrier(Barrier &barrier) {
+void Cluster::completeBarrier(Barrier &barrier) {
   // All go on from one time, later than every access before.
   uint32_t time = barrier.latest + 1;
   for (Warp &warp : warps)
-    if (barrier.waiting >> warp.index & 1)
+    if (barrier.waiting.has(warp.index))
       barrier.knowledge.of[warp.index] = {time, 0};
   for (Warp &warp : warps) {
-    if (!(barrier.waiting >> warp.index & 1))
+    if (!barrier.waiting.has(warp.index))
       continue;
     warp.knowledge = barrier.knowledge;
     warp.fenced = barrier.fenced;
@@ -415,20 +450,19 @@ void WorkItem::completeBarrier(Barrier &barrier) {
         wake(*thread);
   }
   ++count.meetings;
-  lastHolds = barrier.holds;
   barrier = {};
 }
 
 //===- Memory ---------------------------------------------------------------------------------===//
 
-Accessor WorkItem::accessor(const FibreThread &thread) const {
+Accessor Cluster::accessor(const FibreThread &thread) const {
   const Warp &warp = *thread.home;
   return {
       thread.warp, thread.lane, warp.now, warp.synced, thread.own ? thread.own : &warp.knowledge,
       warp.least};
 }
 
-void WorkItem::readShared(FibreThread &thread, uint64_t offset, unsigned bytes) {
+void Cluster::readShared(FibreThread &thread, uint64_t offset, unsigned bytes) {
   ++count.sharedAccesses;
   if (bytes > shape->sharedBytes - offset)
     fail(thread, fmt::format("reads {} bytes at {} of {} bytes of shared memory", bytes, offset,
@@ -436,10 +470,10 @@ void WorkItem::readShared(FibreThread &thread, uint64_t offset, unsigned bytes) 
   if (offset % bytes)
     fail(thread,
          fmt::format("reads {} bytes at {} of shared memory, which is no multiple", bytes, offset));
-  complain(thread, shadow.read(accessor(thread), offset, bytes));
+  complain(thread, shadowOf(thread).read(accessor(thread), offset, bytes));
 }
 
-void WorkItem::writeShared(FibreThread &thread, uint64_t offset, unsigned bytes) {
+void Cluster::writeShared(FibreThread &thread, uint64_t offset, unsigned bytes) {
   ++count.sharedAccesses;
   if (bytes > shape->sharedBytes - offset)
     fail(thread, fmt::format("writes {} bytes at {} of {} bytes of shared memory", bytes, offset,
@@ -447,27 +481,43 @@ void WorkItem::writeShared(FibreThread &thread, uint64_t offset, unsigned bytes)
   if (offset % bytes)
     fail(thread, fmt::format("writes {} bytes at {} of shared memory, which is no multiple", bytes,
                              offset));
-  complain(thread, shadow.write(accessor(thread), offset, bytes));
+  complain(thread, shadowOf(thread).write(accessor(thread), offset, bytes));
 }
 
-void WorkItem::checkGlobal(FibreThread &thread, const void *address, uint64_t bytes, bool writes) {
+void Cluster::checkGlobal(FibreThread &thread, const void *address, uint64_t bytes, bool writes) {
   auto at = reinterpret_cast<uint64_t>(address);
-  const char *verb = writes ? "writes" : "reads";
-  uint64_t begin = reinterpret_cast<uint64_t>(shared), end = begin + shape->sharedBytes;
-  if (shared && at >= begin - sharedMargin && at < end + sharedMargin)
-    fail(thread, at < begin ? fmt::format("{} {} bytes, {} before shared memory begins", verb,
-                                          bytes, begin - at)
-                            : fmt::format("{} {} bytes at {} of {} bytes of shared memory", verb,
-                                          bytes, at - begin, shape->sharedBytes));
+  if (shared && checkPeer(thread, at, bytes, writes))
+    return;
   complain(thread, shape->globalFault(shape->context, at, bytes, writes));
+}
+
+bool Cluster::checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, bool writes) {
+  const char *verb = writes ? "writes" : "reads";
+  uint64_t begin = reinterpret_cast<uint64_t>(shared), own = uint64_t(thread.shared);
+  if (address < begin - sharedMargin || address >= begin + sharedArea + sharedMargin)
+    return false;
+  uint64_t rank = (address - begin) / sharedRoom, offset = (address - begin) % sharedRoom;
+  if (address < begin || rank >= shape->cluster || rank == thread.rank ||
+      bytes > shape->sharedBytes || offset > shape->sharedBytes - bytes)
+    fail(thread, address < own ? fmt::format("{} {} bytes, {} before its shared memory begins",
+                                             verb, bytes, own - address)
+                               : fmt::format("{} {} bytes at {} of {} bytes of shared memory", verb,
+                                             bytes, address - own, shape->sharedBytes));
+  Item &item = items[rank];
+  if (item.exitedThreads == shape->threads)
+    fail(thread, fmt::format("{} shared memory of a work item that has ended", verb));
+  ++count.sharedAccesses;
+  complain(thread, writes ? item.shadow.write(accessor(thread), offset, unsigned(bytes))
+                          : item.shadow.read(accessor(thread), offset, unsigned(bytes)));
+  return true;
 }
 
 //===- Knowledge ------------------------------------------------------------------------------===//
 
-void WorkItem::learn(FibreThread &thread, const Knowledge &knowledge, const Knowledge &fenced) {
+void Cluster::learn(FibreThread &thread, const Knowledge &knowledge, const Knowledge &fenced) {
   Warp &warp = *thread.home;
   if (!thread.own) {
-    size_t at = size_t(2) * thread.index.x;
+    size_t at = size_t(2) * thread.number;
     thread.own = &(ownKnowledge[at] = warp.knowledge);
     thread.ownFenced = &(ownKnowledge[at + 1] = warp.fenced);
     warp.hasOwn = true;
@@ -476,7 +526,7 @@ void WorkItem::learn(FibreThread &thread, const Knowledge &knowledge, const Know
   thread.ownFenced->join(fenced);
 }
 
-void WorkItem::publish(FibreThread &thread, Knowledge &knowledge, Knowledge &fenced) {
+void Cluster::publish(FibreThread &thread, Knowledge &knowledge, Knowledge &fenced) {
   Warp &warp = *thread.home;
   knowledge.join(thread.own ? *thread.own : warp.knowledge);
   fenced.join(thread.own ? *thread.ownFenced : warp.fenced);

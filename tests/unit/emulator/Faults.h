@@ -1,0 +1,22 @@
+// Planted faults: kernels that are sound, and each with one fault that a macro switches on. The
+// emulator must run the sound ones and say what is wrong with the others.
+#pragma once
+
+#include "tests/unit/emulator/Bench.h"
+
+namespace m3c::test {
+
+struct PlantedFault {
+  const char *name;   ///< of the macro, and of the test
+  const char *kernel; ///< one of `soundKernels`
+  /// What the report says, and the text of the line that it names (both in part).
+  const char *says, *at;
+};
+
+inline void PrintTo(const PlantedFault &fault, std::ostream *out) { *out << fault.name; }
+
+/// Kernel by name; all take one buffer of 4096 bytes.
+const std::vector<BenchKernel> &soundKernels();
+const std::vector<PlantedFault> &plantedFaults();
+
+} // namespace m3c::test
