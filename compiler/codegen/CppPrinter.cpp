@@ -43,7 +43,7 @@ std::string tileType(TileType type) {
     return formatv("LaneTile<{0}, {1}, {2}>", elementType(type.getElement()), type.getRows(),
                    type.getCols());
   case Layout::MmaA:
-    return "FragmentA";
+    return type.getElement().isF32() ? "FragmentSplit" : "FragmentA";
   case Layout::MmaB:
     return formatv("FragmentB<{0}>", type.getCols());
   case Layout::MmaAcc:
@@ -194,6 +194,24 @@ LogicalResult Printer::memory(Operation *op) {
       })
       .Case([&](WarpIdOp op) {
         line("i64 " + fresh(op.getResult(), "warp") + " = warpId();" + origin(op));
+        return success();
+      })
+      .Case([&](ClusterRankOp op) {
+        line("i64 " + fresh(op.getResult(), "rank") + " = clusterRank();" + origin(op));
+        return success();
+      })
+      .Case([&](ClusterBarrierOp op) {
+        line("clusterBarrier();" + origin(op));
+        return success();
+      })
+      .Case([&](ArriveOp op) {
+        line(formatv("bool {0} = arriveLast({1}, {2});", fresh(op.getResult(), "last"),
+                     address(op.getView(), op.getIndices()), name(op.getExpected())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](PeerOp op) {
+        define(op, "peer", formatv("peer({0}, {1})", name(op.getSource()), name(op.getRank())));
         return success();
       })
       .Case([&](StoreTransposedOp op) {

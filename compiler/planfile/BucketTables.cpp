@@ -13,7 +13,8 @@ static_assert(int(planir::BatchArray::Counts) == int(plan::BatchArray::Counts) &
               int(planir::BatchArray::Positions) == int(plan::BatchArray::Positions) &&
               int(planir::BatchArray::SequenceOfRow) == int(plan::BatchArray::SequenceOfRow) &&
               int(planir::BatchArray::PageTable) == int(plan::BatchArray::PageTable) &&
-              int(planir::BatchArray::LogitRows) == int(plan::BatchArray::LogitRows));
+              int(planir::BatchArray::LogitRows) == int(plan::BatchArray::LogitRows) &&
+              int(planir::BatchArray::Counters) == int(plan::BatchArray::Counters));
 static_assert(int(planir::TapKind::Blocks) == int(plan::TapKind::Blocks) &&
               int(planir::TapKind::Experts) == int(plan::TapKind::Experts) &&
               int(planir::TapKind::Hidden) == int(plan::TapKind::Hidden));

@@ -79,7 +79,8 @@ def Plan_BatchArrayEnum : Plan_Enum<"BatchArray", "arrays that describe a step",
   I32EnumAttrCase<"Positions", 2, "positions">,
   I32EnumAttrCase<"SequenceOfRow", 3, "sequence_of_row">,
   I32EnumAttrCase<"PageTable", 4, "page_table">,
-  I32EnumAttrCase<"LogitRows", 5, "logit_rows">
+  I32EnumAttrCase<"LogitRows", 5, "logit_rows">,
+  I32EnumAttrCase<"Counters", 6, "counters">
 ]>;
 def Plan_BatchArrayAttr : Plan_EnumAttr<Plan_BatchArrayEnum, "batch_array">;
 

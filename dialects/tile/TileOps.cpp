@@ -47,7 +47,32 @@ LogicalResult KernelOp::verify() {
       return emitOpError("T-K2: parameter ")
              << i << " must be a global view or an index, found " << type;
   }
+  if (getCluster().value_or(1) < 1)
+    return emitOpError("T-K3: a cluster has at least one work item, found ") << *getCluster();
   return success();
+}
+
+LogicalResult ArriveOp::verify() {
+  ViewType type = getView().getType();
+  if (type.getSpace() != Space::Global || !type.getElement().isInteger(32))
+    return emitOpError("T-M13: a counter is an i32 of global memory, found ") << type;
+  return success();
+}
+
+/// Ops between work items need a kernel that says how many run together.
+static LogicalResult verifyInCluster(Operation *op) {
+  auto kernel = op->getParentOfType<KernelOp>();
+  if (kernel && kernel.getCluster())
+    return success();
+  return op->emitOpError("T-K4: stands in a kernel without 'cluster'");
+}
+LogicalResult ClusterRankOp::verify() { return verifyInCluster(*this); }
+LogicalResult ClusterBarrierOp::verify() { return verifyInCluster(*this); }
+LogicalResult PeerOp::verify() {
+  if (getView().getType().getSpace() != Space::Shared)
+    return emitOpError("T-K5: work items reach each other's shared memory, found ")
+           << getView().getType();
+  return verifyInCluster(*this);
 }
 
 //===- Memory ---------------------------------------------------------------------------------===//
@@ -394,16 +419,21 @@ LogicalResult DequantWordsOp::verify() {
 
 LogicalResult DequantFragmentOp::verify() {
   TileType words = getWords().getType(), out = getResult().getType();
-  int64_t bits = getFormat() == Format::BF16 ? 16 : getFormat() == Format::E4M3 ? 8 : 4;
-  if (getFormat() == Format::F32 || getFormat() == Format::E8M0)
-    return emitOpError("T-A10: bf16, e4m3 or e2m1 expected");
+  if (getFormat() == Format::E8M0 || getFormat() == Format::UE4M3)
+    return emitOpError("T-A10: f32, bf16, e4m3 or e2m1 expected");
+  int64_t bits = getFormat() == Format::F32    ? 32
+                 : getFormat() == Format::BF16 ? 16
+                 : getFormat() == Format::E4M3 ? 8
+                                               : 4;
+  if (out.getElement().isF32() != (bits == 32))
+    return emitOpError("T-A13: f32 gives a tile of f32, other formats one of bf16, found ") << out;
   if (out.getLayout() != Layout::MmaA || words.getLayout() != Layout::PerLane ||
       words.getRows() != 32 || words.getCols() != bits || !words.getElement().isInteger(32))
     return emitOpError("T-A11: ") << bits
                                   << " words of i32 in each lane give a tile in layout mma_a";
   int64_t scaleRows = getFormat() == Format::E2M1 ? 32 : 16;
   if (bool(getScale()) != (bits < 16))
-    return emitOpError("T-A12: e4m3 and e2m1 have scales, bf16 has none");
+    return emitOpError("T-A12: e4m3 and e2m1 have scales, bf16 and f32 have none");
   if (getScale()) {
     TileType scale = getScale().getType();
     if (scale.getLayout() != Layout::PerLane || scale.getRows() != scaleRows ||

@@ -22,7 +22,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
     64-bit scalars, in launch order. `family` names the builder, `schedule` is the dictionary of
     choices that it was built with, `shared_bytes` is filled in by `tile-assign-shared`. With `warps`, so
     many warps run a work item together, each of them the whole body; `tile.warp_id` tells them apart,
-    shared memory and `tile.barrier` join them.
+    shared memory and `tile.barrier` join them. With `cluster`, so many consecutive work items of the first
+    grid axis run side by side and reach each other's shared memory: `tile.cluster_rank`, `tile.peer`,
+    `tile.cluster_barrier`.
 
     Example:
     ```mlir
@@ -42,7 +44,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        StrAttr:$family, DictionaryAttr:$schedule,
-                       OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$shared_bytes,
+                       OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$cluster,
+                       OptionalAttr<I64Attr>:$shared_bytes,
                        OptionalAttr<StrAttr>:$plain_sibling,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
@@ -76,6 +79,13 @@ def Tile_WarpIdOp : Tile_Op<"warp_id", [Pure]> {
   let summary = "this warp's number in its work item";
   let results = (outs Index:$result);
   let assemblyFormat = "attr-dict";
+}
+
+def Tile_ClusterRankOp : Tile_Op<"cluster_rank", [Pure]> {
+  let summary = "this work item's number in its cluster";
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
 }
 
 //===- Memory ---------------------------------------------------------------------------------===//
@@ -182,6 +192,42 @@ def Tile_CopyOp : Tile_Op<"copy"> {
 def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "all threads of the work item have reached this point";
   let assemblyFormat = "attr-dict";
+}
+
+def Tile_ArriveOp : Tile_Op<"arrive"> {
+  let summary = "counts work items in; true in the last of them";
+  let description = [{
+    Adds this work item to a counter of global memory. In the one that makes it `expected` the result is
+    true, what the others stored to global memory before they arrived is seen, and the counter is zero
+    again. All threads of the work item take part and get the same result.
+
+    ```mlir
+    %last = tile.arrive %counters[%part] of %items : !tile.view<?xi32>
+    ```
+  }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead, MemWrite]>:$view, Variadic<Index>:$indices,
+                       Index:$expected);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$view `[` $indices `]` `of` $expected attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_ClusterBarrierOp : Tile_Op<"cluster_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all threads of the cluster have reached this point";
+  let description = [{
+    Shared stores before it are seen through `tile.peer` after it. A work item must not end while others
+    may still read its shared memory.
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tile_PeerOp : Tile_Op<"peer", [Pure, AllTypesMatch<["source", "view"]>]> {
+  let summary = "the same shared buffer of another work item of the cluster";
+  let arguments = (ins Tile_ViewType:$source, Index:$rank);
+  let results = (outs Tile_ViewType:$view);
+  let assemblyFormat = "$source `[` $rank `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
 }
 
 //===- Pipelines ------------------------------------------------------------------------------===//
@@ -340,7 +386,7 @@ def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
     b [K,N], acc [M,N]; with `a` all three are kept transposed: a [K,M], b [N,K], acc [N,M].
     `atom` is set by `tile-select-atoms`.
 
-    In layouts `mma_a`, `mma_b` and `mma_acc` operands are BF16, products exact, the accumulator FP32 and
+    In layouts `mma_a`, `mma_b` and `mma_acc` operands are BF16 (or `a` is f32), products exact, the accumulator FP32 and
     the order of additions the matrix instruction's own.
   }];
   let arguments = (ins Tile_TileType:$a, Tile_TileType:$b, Tile_TileType:$acc,
@@ -386,7 +432,9 @@ def Tile_DequantFragmentOp : Tile_Op<"dequant_fragment", [Pure]> {
   let description = [{
     `words` holds in each lane the codes of its fragment (recipe FragmentWords of plan.fbs), `scale` the
     two scale bytes of its two rows (FragmentScales): E4M3 for e2m1, E8M0 for e4m3. The result is code
-    times scale in BF16, exact (at most 6 significant bits).
+    times scale in BF16, exact (at most 6 significant bits); for e2m1 it is 2^-9 of that, which leaves room
+    for every scale. A tile of f32 is kept as three of BF16 that
+    add up to it exactly (8 significant bits each); a product takes them one after the other.
   }];
   let arguments = (ins Tile_TileType:$words, Optional<Tile_TileType>:$scale, Tile_FormatAttr:$format,
                        OptionalAttr<StrAttr>:$atom);

@@ -38,6 +38,12 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
                                  << " too many; make the tile, the chunk or the ring smaller";
       return signalPassFailure();
     }
+    int64_t cluster = kernel.getCluster().value_or(1);
+    if (cluster > row->cluster) {
+      kernel.emitError("runs ") << cluster << " work items as a cluster, " << row->name
+                                << " at most " << row->cluster << "; make the cluster smaller";
+      return signalPassFailure();
+    }
     kernel.walk([&](scf::ForOp loop) {
       int64_t registers = 0;
       for (Value carried : loop.getRegionIterArgs())

@@ -25,26 +25,42 @@ public:
       : kb(kb), product(product), shape(product.weight.shape), rows(product.schedule.at("rows")),
         panels(product.schedule.at("panels")), kSplit(product.schedule.at("k_split")),
         columns(product.schedule.at("warps") / kSplit), warpPanels(panels / columns),
-        ahead(product.schedule.at("ahead")), units(shape.k / fragmentK) {}
+        ahead(product.schedule.at("ahead")), units(shape.k / fragmentK),
+        parts(kSplit * kb.cluster()) {}
 
   void emit(Epilogue epilogue) {
     Value warp = kb.warpId();
-    kWarp = kb.div(warp, columns);
+    Value local = kb.div(warp, columns);
+    kWarp = kb.add(kb.mul(kb.clusterRank(), kSplit), local);
     firstPanel = kb.mul(kb.rem(warp, columns), warpPanels);
     Value partial = kb.alloc({kSplit, rows, panels * panelOutputs}, kb.f32Type());
-    kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
+    auto tile = [&](Value row) {
       Values sums = sumOverK(row);
       auto storePart = [&] {
         for (int64_t p = 0; p < warpPanels; ++p)
           tile::StoreTransposedOp::create(
               kb.builder(), sums[size_t(p)], partial,
-              ValueRange{kWarp, kb.index(0), kb.mul(kb.add(firstPanel, p), panelOutputs)});
+              ValueRange{local, kb.index(0), kb.mul(kb.add(firstPanel, p), panelOutputs)});
       };
-      addParts(kb, product, partial, row, storePart, epilogue);
-    });
+      addParts(kb, product, partial, row, storePart, [&](Value sum, Value at) {
+        epilogue(shape.format() == tile::Format::E2M1 ? unscaled(sum) : sum, at);
+      });
+    };
+    if (product.schedule.count("one_tile"))
+      tile(product.rowBegin);
+    else
+      kb.forLoop(product.rowBegin, product.rowEnd, rows, tile);
+    if (kb.cluster() > 1)
+      kb.clusterBarrier(); // others may still read this one's sums
   }
 
 private:
+  /// Operands of E2M1 are 2^-9 of their values (`tile.dequant_fragment`).
+  Value unscaled(Value sum) {
+    return kb.map(sum, cast<tile::TileType>(sum.getType()),
+                  [&](ValueRange args) { return kb.mulf(args[0], kb.f32(512)); });
+  }
+
   /// This warp's sums, an accumulator for each of its panels.
   Values sumOverK(Value row) {
     Values start;
@@ -52,7 +68,7 @@ private:
       start.push_back(tile::FillOp::create(
           kb.builder(), kb.fragment(16, rows, kb.f32Type(), tile::Layout::MmaAcc), kb.f32(0)));
     // Whole batches of `ahead` fragments, then the rest one by one.
-    int64_t stride = kSplit * ahead, whole = std::max<int64_t>(0, units - (ahead - 1) * kSplit);
+    int64_t stride = parts * ahead, whole = std::max<int64_t>(0, units - (ahead - 1) * parts);
     Values sums =
         kb.forLoop(kWarp, kb.index(whole), stride, start, [&](Value unit, ValueRange carried) {
           return addUnits(row, unit, ahead, carried);
@@ -62,7 +78,7 @@ private:
     Value batches =
         kb.div(kb.max(kb.add(kb.sub(kb.index(whole), kWarp), stride - 1), kb.index(0)), stride);
     Value rest = kb.add(kWarp, kb.mul(batches, stride));
-    return kb.forLoop(rest, kb.index(units), kSplit, sums, [&](Value unit, ValueRange carried) {
+    return kb.forLoop(rest, kb.index(units), parts, sums, [&](Value unit, ValueRange carried) {
       return addUnits(row, unit, 1, carried);
     });
   }
@@ -71,13 +87,13 @@ private:
     Value words, scales;
   };
 
-  /// Adds fragments unit, unit + kSplit, … (`count` of them); all are loaded before the first is
+  /// Adds fragments unit, unit + parts, … (`count` of them); all are loaded before the first is
   /// used.
   Values addUnits(Value row, Value unit, int64_t count, ValueRange carried) {
     SmallVector<Packed> packed;
     Values activations;
     for (int64_t i = 0; i < count; ++i) {
-      Value at = kb.add(unit, i * kSplit);
+      Value at = kb.add(unit, i * parts);
       for (int64_t p = 0; p < warpPanels; ++p)
         packed.push_back(loadPacked(kb.add(product.panel, kb.add(firstPanel, p)), at));
       activations.push_back(tile::LoadOp::create(
@@ -113,15 +129,18 @@ private:
   }
 
   Value dequantise(const Packed &packed) {
+    Type element =
+        shape.format() == tile::Format::F32 ? kb.f32Type() : Type(kb.builder().getBF16Type());
     return tile::DequantFragmentOp::create(
-        kb.builder(), kb.fragment(16, fragmentK, kb.builder().getBF16Type(), tile::Layout::MmaA),
-        packed.words, packed.scales, shape.format(), StringAttr());
+        kb.builder(), kb.fragment(16, fragmentK, element, tile::Layout::MmaA), packed.words,
+        packed.scales, shape.format(), StringAttr());
   }
 
   KernelBuilder &kb;
   const Product &product;
   const PackedWeight &shape;
   const int64_t rows, panels, kSplit, columns, warpPanels, ahead, units;
+  const int64_t parts; ///< warps of the cluster that share K
   Value kWarp, firstPanel;
 };
 

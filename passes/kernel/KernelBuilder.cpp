@@ -44,6 +44,8 @@ tile::ViewType KernelBuilder::view(ArrayRef<int64_t> shape, Type element, tile::
 void KernelBuilder::useWarps(const Schedule &schedule) {
   if (auto found = schedule.find("warps"); found != schedule.end())
     op.setWarps(found->second);
+  if (auto found = schedule.find("cluster"); found != schedule.end() && found->second > 1)
+    op.setCluster(found->second);
 }
 
 Value KernelBuilder::warpId() {
@@ -57,6 +59,34 @@ void KernelBuilder::barrier() {
 
 void KernelBuilder::eachByWarp(Value lower, Value upper, function_ref<void(Value)> body) {
   forLoop(add(lower, warpId()), upper, warps(), body);
+}
+
+Value KernelBuilder::arriveLast(Value counters, Value index, Value expected) {
+  return tile::ArriveOp::create(b, b.getI1Type(), counters, ValueRange{index}, expected);
+}
+
+Value KernelBuilder::clusterRank() {
+  return cluster() > 1 ? tile::ClusterRankOp::create(b, b.getIndexType()) : index(0);
+}
+
+void KernelBuilder::clusterBarrier() {
+  if (cluster() == 1)
+    return barrier();
+  tile::ClusterBarrierOp::create(b);
+}
+
+Value KernelBuilder::peer(Value buffer, Value rank) {
+  return cluster() > 1 ? tile::PeerOp::create(b, buffer.getType(), buffer, rank) : buffer;
+}
+
+void KernelBuilder::eachByWarpOfCluster(Value lower, Value upper, function_ref<void(Value)> body) {
+  if (cluster() == 1)
+    return eachByWarp(lower, upper, body);
+  // Neighbours go to different work items: rank + cluster · warp, the least such that is not below.
+  int64_t stride = cluster() * warps();
+  Value mine = add(clusterRank(), mul(warpId(), cluster()));
+  Value ahead = rem(add(sub(mine, rem(lower, stride)), stride), stride);
+  forLoop(add(lower, ahead), upper, stride, body);
 }
 
 //===- Scalars --------------------------------------------------------------------------------===//
@@ -181,7 +211,8 @@ void KernelBuilder::role(StringRef name, function_ref<void()> body) {
 //===- Memory ---------------------------------------------------------------------------------===//
 
 Value KernelBuilder::blockId(tile::Axis axis) {
-  return tile::BlockIdOp::create(b, b.getIndexType(), axis);
+  Value id = tile::BlockIdOp::create(b, b.getIndexType(), axis);
+  return axis == tile::Axis::X && cluster() > 1 ? div(id, cluster()) : id;
 }
 Value KernelBuilder::alloc(ArrayRef<int64_t> shape, Type element) {
   return tile::AllocOp::create(b, view(shape, element, tile::Space::Shared), IntegerAttr());

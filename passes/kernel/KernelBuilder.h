@@ -81,7 +81,22 @@ public:
   /// Iterations lower … upper − 1, each by one warp.
   void eachByWarp(Value lower, Value upper, llvm::function_ref<void(Value)> body);
 
+  /// True in the last of `expected` work items that come to a counter.
+  Value arriveLast(Value counters, Value index, Value expected);
+
+  //===- Work items of a cluster
+  int64_t cluster() { return int64_t(op.getCluster().value_or(1)); }
+  Value clusterRank();
+  /// The barrier of the cluster, where there is one, else of the work item.
+  void clusterBarrier();
+  /// A shared buffer of the work item `rank` of the cluster.
+  Value peer(Value buffer, Value rank);
+  /// Iterations lower … upper − 1, each by one warp of the cluster. Which one depends on the
+  /// iteration's number alone, so a later loop finds in shared memory what an earlier one left.
+  void eachByWarpOfCluster(Value lower, Value upper, llvm::function_ref<void(Value)> body);
+
   //===- Memory
+  /// Along x the cluster's number, where there are clusters.
   Value blockId(tile::Axis axis);
   Value alloc(llvm::ArrayRef<int64_t> shape, Type element);
   Value ring(int64_t stages, llvm::ArrayRef<int64_t> shape, Type element);

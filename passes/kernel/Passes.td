@@ -49,7 +49,7 @@ def AssignShared : Pass<"tile-assign-shared", "::m3c::tile::KernelOp"> {
 def CheckLimits : Pass<"tile-check-limits", "::m3c::tile::KernelOp"> {
   let summary = "refuses a kernel that does not fit the chip";
   let description = [{
-    Shared memory against the chip row, and register tiles that are carried through a loop against the
+    Shared memory and cluster size against the chip row, and register tiles that are carried through a loop against the
     vector registers; the message says which resource and by how much.
   }];
   let options = [Option<"chip", "chip", "std::string", "\"\"", "chip row">];

@@ -176,39 +176,24 @@ void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               function_ref<void()> storePart, Epilogue epilogue) {
   ArrayRef<int64_t> shape = cast<tile::ViewType>(parts.getType()).getShape();
   int64_t rows = shape[1], cols = shape[2];
-  kb.barrier(); // the sums of the rows before have been read
+  kb.clusterBarrier(); // the sums of the rows before have been read
   storePart();
-  kb.barrier();
-  Value count = kb.min(kb.sub(product.rowEnd, row), kb.index(rows));
-  kb.eachByWarp(kb.index(0), count, [&](Value local) {
-    auto part = [&](int64_t k) {
-      return kb.load(parts, {kb.index(k), local, kb.index(0)}, {1, 1, cols}, 1, cols);
-    };
-    Value sum = part(0);
-    for (int64_t k = 1; k < shape[0]; ++k)
-      sum = kb.map({sum, part(k)}, 1, cols,
-                   [&](ValueRange args) { return kb.addf(args[0], args[1]); });
-    epilogue(sum, kb.add(row, local));
-  });
-}
-
-/// Each warp streams a part of K.
-static void emitSplitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
-  int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
-  int64_t cols = panels * panelOutputs, parts = product.schedule.at("k_warps");
-  int64_t part = product.weight.shape.k / parts;
-  Value warp = kb.warpId(), zero = kb.index(0);
-  Value sums = kb.alloc({parts, rows, cols}, kb.f32Type());
-  kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
-    Value acc = kb.fill(0.0, rows, cols);
-    Values result = forEachK(kb, product.weight, product.panel, panels, 0, kb.mul(warp, part), part,
-                             acc, [&](Value k, Value weights, ValueRange carried) {
-                               Value x = kb.loadF32(product.x, {row, k}, {rows, 1}, rows, 1);
-                               return Values{kb.mma(x, weights, carried[0])};
-                             });
-    addParts(
-        kb, product, sums, row,
-        [&] { kb.store(result[0], sums, {warp, zero, zero}, {1, rows, cols}); }, epilogue);
+  kb.clusterBarrier();
+  SmallVector<Value> peers;
+  for (int64_t rank = 0; rank < kb.cluster(); ++rank)
+    peers.push_back(kb.peer(parts, kb.index(rank)));
+  Value end = kb.min(kb.add(row, rows), product.rowEnd);
+  kb.eachByWarpOfCluster(row, end, [&](Value at) {
+    Value sum;
+    for (Value peer : peers)
+      for (int64_t k = 0; k < shape[0]; ++k) {
+        Value part =
+            kb.load(peer, {kb.index(k), kb.sub(at, row), kb.index(0)}, {1, 1, cols}, 1, cols);
+        sum = sum ? kb.map({sum, part}, 1, cols,
+                           [&](ValueRange args) { return kb.addf(args[0], args[1]); })
+                  : part;
+      }
+    epilogue(sum, at);
   });
 }
 
@@ -269,8 +254,6 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   if (usesFragments(product.schedule))
     return emitFragmentProduct(kb, product, epilogue);
-  if (product.schedule.count("k_warps"))
-    return emitSplitStreaming(kb, product, epilogue);
   auto plain = [&] {
     product.schedule.at("ring") ? emitRing(kb, product, epilogue)
                                 : emitStreaming(kb, product, epilogue);
@@ -307,6 +290,13 @@ RowBlock::RowBlock(KernelBuilder &kb, const Schedule &schedule, Value rows)
   end = kb.min(kb.add(begin, block->second), rows);
 }
 
+void noteOneTile(Schedule &schedule, int64_t rows) {
+  if (!usesFragments(schedule) || schedule.at("rows") < rows)
+    return;
+  schedule.erase("row_block");
+  schedule["one_tile"] = 1;
+}
+
 void setPanels(Schedule &schedule, int64_t panels) {
   schedule.at("panels") = panels;
   if (!usesFragments(schedule))
@@ -328,12 +318,6 @@ Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t pane
                      int64_t rows) {
   if (usesFragments(schedule))
     return fitFragments(schedule, weight, panelUnit);
-  if (auto split = schedule.find("k_warps"); split != schedule.end()) {
-    int64_t unit = std::max(weight.group(), weight.perWord());
-    while (weight.k % split->second || weight.k / split->second % unit)
-      split->second /= 2;
-    schedule["warps"] = split->second;
-  }
   int64_t &panels = schedule.at("panels"), &tileRows = schedule.at("rows");
   int64_t accumulators = tileRows * panels, tilePanels = panels;
   panels = std::max(panels, panelUnit);

@@ -36,8 +36,10 @@ struct Product {
   Value panel;            ///< first panel; the item's panels lie in whole blocks, or in one
   /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
   std::function<Value(Value row)> rowOfX = {};
-  /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a panel)
-  /// or k_warps (warps that share K)
+  /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a
+  /// panel). Or, by matrix instructions: rows, row_block, panels, warps, k_split (warps of a work
+  /// item that share K), cluster (work items that share it further), ahead (fragments), one_tile
+  /// (no loop over tiles of rows)
   Schedule schedule;
 };
 
@@ -46,7 +48,8 @@ using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 
 /// The end of a product whose K several warps share, for the rows from `row` on: `storePart` stores
 /// this warp's sums to `parts` [parts of K, rows, outputs] in shared memory; they are added in the
-/// order of the parts, and each row goes on in one warp.
+/// order of the work items of the cluster and of the parts, and each row goes on in one warp, which
+/// depends on its number alone (`eachByWarpOfCluster`).
 void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               llvm::function_ref<void()> storePart, Epilogue epilogue);
 
@@ -69,6 +72,10 @@ struct RowBlock {
 /// the bucket.
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
                      int64_t rows);
+
+/// Notes in a fitted schedule that all rows of a step are one tile of a matrix instruction, where
+/// they are: its kernel then asks for weights before it knows the rows.
+void noteOneTile(Schedule &schedule, int64_t rows);
 
 /// Gives a fitted schedule another number of panels.
 void setPanels(Schedule &schedule, int64_t panels);

@@ -1,5 +1,7 @@
 #include "passes/kernel/StepLowering.h"
 
+#include "runtime/plan/PlanFormat.h"
+
 using namespace mlir;
 
 namespace m3c::kernel {
@@ -57,6 +59,13 @@ Value StepLowering::batch(planir::BatchArray array) {
   return value;
 }
 
+FailureOr<Value> StepLowering::counters(int64_t count) {
+  if (count > int64_t(plan::counters))
+    return emitError(loc(), "a launch needs ")
+           << count << " counters, a step has " << plan::counters << "; make its work items larger";
+  return batch(planir::BatchArray::Counters);
+}
+
 Value StepLowering::pool(int64_t offset) {
   return planir::PoolOp::create(bucket, loc(), planir::PointerType::get(bucket.getContext()),
                                 offset);
@@ -80,6 +89,7 @@ void StepLowering::launch(tile::KernelOp kernel, ArrayRef<LaunchArgument> argume
   full.resize(3);
   for (planir::GridDim &dim : full) // a dimension by blocks has no count of its own
     dim.count = std::max<int64_t>(1, dim.count);
+  full[0].count *= int64_t(kernel.getCluster().value_or(1));
   planir::LaunchOp::create(bucket, loc(), kernel.getSymName(), values, accesses, full, label);
   ++launches;
 }

@@ -73,11 +73,14 @@ public:
   RowBuffer scratchRows(llvm::StringRef name, int64_t width, Type element, int64_t count = 1);
   Value weight(llvm::StringRef symbol);
   Value batch(planir::BatchArray array);
+  /// Counters for `count` meetings of work items (`tile.arrive`) of one launch.
+  mlir::FailureOr<Value> counters(int64_t count);
   Value pool(int64_t offset);
 
   //===- Kernels and launches
   /// The kernel of that name, built by `build` if the module does not have it.
   tile::KernelOp kernel(llvm::StringRef name, llvm::function_ref<tile::KernelOp()> build);
+  /// `grid` counts clusters along the first axis.
   void launch(tile::KernelOp kernel, llvm::ArrayRef<LaunchArgument> arguments,
               llvm::ArrayRef<planir::GridDim> grid, llvm::StringRef label);
   void tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);

@@ -258,7 +258,7 @@ std::optional<uint64_t> weightBufferBytes(const WeightBuffer &buffer) {
   }
   case Recipe::FragmentWords: {
     uint32_t bits = buffer.bits();
-    if ((bits != 4 && bits != 8 && bits != 16) || buffer.abreast() != 1 ||
+    if ((bits != 4 && bits != 8 && bits != 16 && bits != 32) || buffer.abreast() != 1 ||
         buffer.row_length() > uint64_t(1) << 32 || buffer.row_length() % 64 != 0)
       return std::nullopt;
     return panelBytes(buffer, bits);

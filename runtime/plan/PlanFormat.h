@@ -51,4 +51,7 @@ inline constexpr uint64_t blobAlignment = 4096;
 /// Bounds of what a reader accepts.
 inline constexpr uint32_t maxSections = 1u << 20;
 
+/// Elements of BatchArray::Counters.
+inline constexpr uint32_t counters = 4096;
+
 } // namespace m3c::plan

@@ -17,7 +17,8 @@ constexpr uint64_t arrayAlignment = 256; // bytes
 // In memory the page table, which a step fills only in part, comes last.
 constexpr plan::BatchArray arrayOrder[] = {
     plan::BatchArray::Counts,        plan::BatchArray::TokenIds,  plan::BatchArray::Positions,
-    plan::BatchArray::SequenceOfRow, plan::BatchArray::LogitRows, plan::BatchArray::PageTable};
+    plan::BatchArray::SequenceOfRow, plan::BatchArray::LogitRows, plan::BatchArray::Counters,
+    plan::BatchArray::PageTable};
 static_assert(std::size(arrayOrder) == size_t(plan::BatchArray::MAX) + 1);
 
 uint32_t dimension(const plan::GridDim &dim, uint32_t blocks) {
@@ -31,6 +32,8 @@ uint64_t elements(plan::BatchArray which, const plan::Target &target, const Step
   switch (which) {
   case plan::BatchArray::Counts:
     return 4;
+  case plan::BatchArray::Counters:
+    return plan::counters;
   case plan::BatchArray::PageTable:
     return uint64_t(limits.maxSequences) * limits.maxBlocks;
   default:

@@ -25,10 +25,22 @@ void transpose(std::span<const std::byte> rows, uint64_t rowBytes, std::byte *to
 
 constexpr uint64_t fragmentColumns = 64, lanes = 32, laneColumns = 16, halfRows = 8;
 
+/// Where E2M1 code `j` of four lies in half a word. Sign and magnitude of the first three are as
+/// far apart as in BF16, so that a shift and a mask give the bits of a value; the last takes what
+/// is left.
+uint32_t placedE2m1(uint32_t code, uint32_t j) {
+  uint32_t sign = code >> 3, magnitude = code & 7;
+  if (j < 3)
+    return (sign << 15 | magnitude << 6) >> 3 * j;
+  return magnitude >> 1 << 13 | sign << 11 | (magnitude & 1) << 10;
+}
+
 /// Word `word` of 16 codes: the pairs (2q, 2q+1) that it holds have their first code in the lower
-/// half of the word, their second in the upper.
+/// half of the word, their second in the upper; a code of 32 bits is a word.
 uint32_t pairedWord(const std::byte *codes, uint32_t bits, uint64_t word) {
   uint32_t pairs = 16 / bits, value = 0;
+  if (bits == 32)
+    std::memcpy(&value, codes + 4 * word, 4);
   for (uint32_t j = 0; j < pairs; ++j)
     for (uint32_t second = 0; second < 2; ++second) {
       uint64_t code = 2 * (word * pairs + j) + second;
@@ -36,7 +48,8 @@ uint32_t pairedWord(const std::byte *codes, uint32_t bits, uint64_t word) {
       uint32_t read = std::to_integer<uint32_t>(codes[bit / 8]);
       if (bits == 16)
         read |= std::to_integer<uint32_t>(codes[bit / 8 + 1]) << 8;
-      value |= (read >> bit % 8 & ((1u << bits) - 1)) << (16 * second + bits * j);
+      read = read >> bit % 8 & ((1u << bits) - 1);
+      value |= (bits == 4 ? placedE2m1(read, j) : read << bits * j) << 16 * second;
     }
   return value;
 }

@@ -18,7 +18,8 @@ void repackBytes(std::span<const std::byte> rows, uint64_t rowBytes, std::byte *
 
 /// Rows of one panel -> operands of matrix instructions (plan.fbs FragmentWords): for every 64
 /// columns and lane 4g + t the codes of columns 16t … 16t+15 of row g, then of row g + 8, in words
-/// of which each half holds one of a pair of neighbours. `bits` is 4, 8 or 16, `rowBytes` that of a
+/// of which each half holds one of a pair of neighbours. `bits` is 4, 8, 16 or
+/// 32 (a word for each), `rowBytes` that of a
 /// multiple of 64 columns; absent rows keep what `to` holds.
 void repackFragmentWords(std::span<const std::byte> rows, uint64_t rowBytes, uint32_t bits,
                          std::byte *to);

@@ -43,7 +43,7 @@ Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t>
 
 /// The batch as the arrays that kernels read.
 struct BatchArrays {
-  std::vector<int32_t> counts, table;
+  std::vector<int32_t> counts, table, counters = std::vector<int32_t>(plan::counters);
   const interpreter::Batch &batch;
   BatchArrays(const interpreter::Batch &batch, int64_t blocks) : batch(batch) {
     counts = {int32_t(batch.rows()), int32_t(batch.pageTable.size()),
@@ -55,7 +55,8 @@ struct BatchArrays {
   }
   uint64_t address(int64_t array) const {
     const std::vector<int32_t> *lists[] = {
-        &counts, &batch.tokenIds, &batch.positions, &batch.sequenceOfRow, &table, &batch.logitRows};
+        &counts, &batch.tokenIds,  &batch.positions, &batch.sequenceOfRow,
+        &table,  &batch.logitRows, &counters};
     return uint64_t(lists[array]->data());
   }
 };

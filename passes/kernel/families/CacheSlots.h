@@ -6,11 +6,13 @@
 
 namespace m3c::kernel {
 
-/// Stores 16 consecutive FP32 dimensions (a 1x16 tile) of a token, rounded as the storage says.
-/// `offset` is the slot's byte offset in `pool`; `values`: the slot holds values, whose NVFP4
-/// scales are interleaved in groups of four tokens.
-void storeSlotGroup(KernelBuilder &kb, m3::CacheStorage storage, int64_t dims, Value pool,
-                    Value offset, Value token, int64_t group, Value tile, bool values);
+/// Stores FP32 dimensions of a token, rounded as the storage says: tiles of 1x16 from group
+/// `firstGroup` of 16 on. All are rounded before the first is stored. `offset` is the slot's byte
+/// offset in `pool`; `values`: the slot holds values, whose NVFP4 scales are interleaved in groups
+/// of four tokens.
+void storeSlotGroups(KernelBuilder &kb, m3::CacheStorage storage, int64_t dims, Value pool,
+                     Value offset, Value token, int64_t firstGroup, mlir::ValueRange tiles,
+                     bool values);
 
 /// Byte index of an NVFP4 scale behind the codes of a slot.
 Value scaleIndex(KernelBuilder &kb, int64_t dims, Value token, Value group, bool values);

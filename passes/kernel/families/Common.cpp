@@ -77,8 +77,7 @@ static Value emitSquareSum(KernelBuilder &kb, Value x, Value row, int64_t width)
   return kb.addf(sum, kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0));
 }
 
-/// 1 / √(Σ v² / width + eps)
-static Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps) {
+Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps) {
   Value mean = kb.divf(squareSum, kb.f32(double(width)));
   return kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
 }
@@ -122,23 +121,32 @@ void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Va
   });
 }
 
+std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value table,
+                                    Value tableRow, int64_t dim, int64_t rotary) {
+  int64_t cols = cast<tile::TileType>(first.getType()).getCols();
+  auto part = [&](int64_t at) {
+    return kb.load(table, {tableRow, kb.index(at)}, {1, cols}, 1, cols);
+  };
+  Value cos = part(dim), sin = part(rotary / 2 + dim);
+  Value turned = kb.map({first, second, cos, sin}, 1, cols, [&](ValueRange v) {
+    return kb.subf(kb.mulf(v[0], v[2]), kb.mulf(v[1], v[3]));
+  });
+  Value other = kb.map({first, second, cos, sin}, 1, cols, [&](ValueRange v) {
+    return kb.addf(kb.mulf(v[1], v[2]), kb.mulf(v[0], v[3]));
+  });
+  return {turned, other};
+}
+
 void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,
                 int64_t rotary) {
   int64_t half = rotary / 2, chunk = 16;
   while (half % chunk)
     chunk /= 2;
   for (int64_t i = 0; i < half; i += chunk) {
-    auto part = [&](Value view, Value at, int64_t dim) {
-      return kb.load(view, {at, kb.index(dim)}, {1, chunk}, 1, chunk);
+    auto part = [&](int64_t dim) {
+      return kb.load(head, {row, kb.index(dim)}, {1, chunk}, 1, chunk);
     };
-    Value a = part(head, row, i), b = part(head, row, half + i);
-    Value cos = part(table, tableRow, i), sin = part(table, tableRow, half + i);
-    Value first = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
-      return kb.subf(kb.mulf(v[0], v[2]), kb.mulf(v[1], v[3]));
-    });
-    Value second = kb.map({a, b, cos, sin}, 1, chunk, [&](ValueRange v) {
-      return kb.addf(kb.mulf(v[1], v[2]), kb.mulf(v[0], v[3]));
-    });
+    auto [first, second] = emitRotated(kb, part(i), part(half + i), table, tableRow, i, rotary);
     kb.store(first, head, {row, kb.index(i)}, {1, chunk});
     kb.store(second, head, {row, kb.index(half + i)}, {1, chunk});
   }

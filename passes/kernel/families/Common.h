@@ -34,6 +34,8 @@ void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
 Schedule rowSchedule(const StepLowering &step, int64_t width, Type element);
 int64_t chunkOf(const Schedule &rowSchedule);
 
+/// 1 / √(Σ v² / width + eps), the factor of an RMS norm.
+Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps);
 /// y[yRow] = Gemma RMS norm of x[xRow]: x · rsqrt(mean(x²) + eps) · (1 + w). Views of f32 or BF16
 /// codes.
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
@@ -43,6 +45,10 @@ void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, 
 void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                         int64_t width, double eps, int64_t chunk);
 
+/// Rotates dimensions `dim` … of the first and the second half of the rotated ones, tiles of equal
+/// columns.
+std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value table,
+                                    Value tableRow, int64_t dim, int64_t rotary);
 /// Rotates the first dimensions of a head in place (NeoX half split): `head[row]` by the cosines
 /// and sines of `table[tableRow]`, which holds rotary/2 of each. All are f32.
 void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,

@@ -191,7 +191,7 @@ static tile::KernelOp buildCacheWrite(StepLowering &step, StringRef name, m3::Ca
       for (int64_t group = 0; group < dims / 16; ++group) {
         Value col = kb.add(kb.mul(head, dims), 16 * group);
         Value tile = kb.loadF32(kb.parameter(5), {row, col}, {1, 16}, 1, 16);
-        storeSlotGroup(kb, storage, dims, kb.parameter(4), offset, token, group, tile, values);
+        storeSlotGroups(kb, storage, dims, kb.parameter(4), offset, token, group, tile, values);
       }
     });
   });

@@ -52,6 +52,7 @@ LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, String
   if (failed(weight))
     return failure();
   Schedule schedule = fitSchedule(choice, *weight, 2, step.rows);
+  noteOneTile(schedule, step.rows);
   std::string kernelName = formatv("gate_up_{0}{1}{2}", spell(*weight),
                                    spellElements({x.element, z.element}), spell(schedule));
   tile::KernelOp kernel = step.kernel(kernelName, [&] {

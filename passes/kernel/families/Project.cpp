@@ -61,6 +61,7 @@ LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr sym
   if (failed(weight))
     return failure();
   Schedule schedule = fitSchedule(choice, *weight, 1, step.rows);
+  noteOneTile(schedule, step.rows);
   SmallVector<Type> elements = {x.element, y.element};
   if (residual.rows)
     elements.push_back(residual.rows.element);

@@ -64,53 +64,105 @@ Section traceSection(Role role, mlir::Value value) {
   return section;
 }
 
-/// Emits what happens to one head of one row once its sums are in `head` (shared, [rows, headDim]).
+/// What happens to one head of one row once its sums are in `head` (shared, [rows, headDim]): all
+/// in registers, in pieces of `chunk` dimensions.
 class HeadEpilogue {
 public:
-  HeadEpilogue(KernelBuilder &kb, const QkvShape &shape, Value head, Value local, Value row)
-      : kb(kb), shape(shape), head(head), local(local), row(row) {}
-
-  void norm(Value weight) {
-    emitNormRow(kb, head, local, weight, head, local, shape.headDim, shape.eps);
+  HeadEpilogue(KernelBuilder &kb, const QkvShape &shape, int64_t chunk, Value head, Value local,
+               Value row)
+      : kb(kb), shape(shape), chunk(chunk), head(head), local(local), row(row) {
+    pieces = loadPieces(head, local);
   }
 
-  void rotate(Value table) { emitRotate(kb, head, local, table, row, shape.rotary); }
+  void scale(Value factor) {
+    eachPiece([&](Value v) { return kb.mulf(v, factor); });
+  }
+
+  void norm(Value weight) {
+    Value squares = kb.fill(0.0, 1, chunk);
+    for (Value piece : pieces)
+      squares = kb.fma(piece, piece, squares);
+    Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0);
+    Value factor = normScale(kb, sum, shape.headDim, shape.eps);
+    for (auto [i, piece] : llvm::enumerate(pieces)) {
+      Value w = kb.load(weight, {kb.index(int64_t(i) * chunk)}, {chunk}, 1, chunk);
+      piece = kb.map({piece, w}, 1, chunk, [&](ValueRange args) {
+        return kb.mulf(kb.mulf(args[0], factor), kb.addf(args[1], kb.f32(1.0)));
+      });
+    }
+  }
+
+  void rotate(Value table) {
+    int64_t half = shape.rotary / 2 / chunk; // pieces
+    for (int64_t i = 0; i < half; ++i)
+      std::tie(pieces[size_t(i)], pieces[size_t(half + i)]) = emitRotated(
+          kb, pieces[size_t(i)], pieces[size_t(half + i)], table, row, i * chunk, shape.rotary);
+  }
 
   /// Rounds the head as the type of the value that it now is says.
   void roundTo(mlir::Value tensor) {
-    if (storedElement(tensor).isF32())
-      return;
-    eachChunk(kb, shape.headDim, 16, [&](Value d, int64_t count) {
-      Value v = kb.load(head, {local, d}, {1, count}, 1, count);
-      kb.store(kb.roundedToBf16(v), head, {local, d}, {1, count});
-    });
+    if (!storedElement(tensor).isF32())
+      eachPiece([&](Value v) { return kb.round(v, tile::Format::BF16); });
   }
 
   /// Writes the head to columns of a query buffer, on the E4M3 grid if asked for.
   void storeQuery(Value query, Value headIndex, bool onGrid) {
-    for (int64_t d = 0; d < shape.headDim; d += 16) {
-      Value v = kb.load(head, {local, kb.index(d)}, {1, 16}, 1, 16);
-      if (onGrid)
-        v = kb.map(v, 1, 16, [&](ValueRange args) {
-          return kb.round(kb.round(args[0], tile::Format::BF16), tile::Format::E4M3);
-        });
-      kb.storeF32(v, query, {row, kb.add(kb.mul(headIndex, shape.headDim), d)}, {1, 16});
+    if (onGrid)
+      eachPiece(
+          [&](Value v) { return kb.round(kb.round(v, tile::Format::BF16), tile::Format::E4M3); });
+    for (auto [i, piece] : llvm::enumerate(pieces)) {
+      Value col = kb.add(kb.mul(headIndex, shape.headDim), int64_t(i) * chunk);
+      kb.storeF32(piece, query, {row, col}, {1, chunk});
     }
   }
 
   /// Writes the head to a slot of the row's page.
   void storeSlot(Value pool, Value slotOffset, Value token, bool values) {
-    for (int64_t d = 0; d < shape.headDim; d += 16) {
-      Value v = kb.load(head, {local, kb.index(d)}, {1, 16}, 1, 16);
-      storeSlotGroup(kb, shape.cache.getKv(), shape.headDim, pool, slotOffset, token, d / 16, v,
-                     values);
-    }
+    storeSlotGroups(kb, shape.cache.getKv(), shape.headDim, pool, slotOffset, token, 0, groups(),
+                    values);
+  }
+
+  /// The largest part of `chunk` that cuts a head and half of its rotated dimensions evenly.
+  static int64_t fitChunk(int64_t chunk, const QkvShape &shape) {
+    while (shape.headDim % chunk || shape.rotary / 2 % chunk)
+      chunk /= 2;
+    return chunk;
   }
 
 private:
+  Values loadPieces(Value from, Value at) {
+    Values loaded;
+    for (int64_t d = 0; d < shape.headDim; d += chunk)
+      loaded.push_back(kb.load(from, {at, kb.index(d)}, {1, chunk}, 1, chunk));
+    return loaded;
+  }
+
+  void eachPiece(llvm::function_ref<Value(Value)> function) {
+    for (Value &piece : pieces)
+      piece = kb.map(piece, 1, chunk, [&](ValueRange args) { return function(args[0]); });
+  }
+
+  /// The head in tiles of 16 dimensions.
+  Values groups() {
+    Values tiles;
+    if (chunk < 16) { // joined in memory
+      for (auto [i, piece] : llvm::enumerate(pieces))
+        kb.store(piece, head, {local, kb.index(int64_t(i) * chunk)}, {1, chunk});
+      for (int64_t d = 0; d < shape.headDim; d += 16)
+        tiles.push_back(kb.load(head, {local, kb.index(d)}, {1, 16}, 1, 16));
+      return tiles;
+    }
+    for (Value piece : pieces)
+      for (int64_t d = 0; d < chunk; d += 16)
+        tiles.push_back(chunk == 16 ? piece : kb.slice(piece, 0, d, 1, 16));
+    return tiles;
+  }
+
   KernelBuilder &kb;
   const QkvShape &shape;
+  const int64_t chunk;
   Value head, local, row;
+  Values pieces;
 };
 
 bool isCached(Role role) {
@@ -141,25 +193,29 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
   Value x = kb.parameter(4), table = kb.parameter(5), zero = kb.index(0);
   Value rows = kb.loadIndex(kb.parameter(0), {zero});
   Value item = kb.blockId(tile::Axis::X);
-  Value rowBegin = kb.mul(kb.blockId(tile::Axis::Y), schedule.at("row_block"));
-  Value rowEnd = kb.min(kb.add(rowBegin, schedule.at("row_block")), rows);
-
-  kb.when(kb.less(rowBegin, rowEnd), [&] {
-    int64_t tileRows = schedule.at("rows"), panels = schedule.at("panels");
-    int64_t headRows = int64_t(llvm::divideCeil(schedule.at("row_block"), tileRows)) * tileRows;
-    Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
-    int64_t panelsPerHead = shape.headDim / panelOutputs;
-    kb.forLoop(zero, kb.index(panelsPerHead), panels, [&](Value part) {
-      Product product{view, x,       rowBegin, rowEnd, kb.add(kb.mul(item, panelsPerHead), part),
-                      {},   schedule};
-      emitProduct(kb, product, [&](Value acc, Value row) {
-        auto type = cast<tile::TileType>(acc.getType());
-        kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)},
-                 {type.getRows(), type.getCols()});
-      });
+  auto [rowBegin, rowEnd] = RowBlock(kb, schedule, rows);
+  int64_t tileRows = schedule.at("rows"), panels = schedule.at("panels");
+  int64_t headRows =
+      llvm::divideCeil(schedule.count("one_tile") ? tileRows : schedule.at("row_block"), tileRows) *
+      tileRows;
+  int64_t panelsPerHead = shape.headDim / panelOutputs;
+  int64_t chunk = HeadEpilogue::fitChunk(schedule.at("chunk"), shape);
+  auto product = [&](Value head, Value part) {
+    Value panel = kb.add(kb.mul(item, panelsPerHead), part);
+    emitProduct(kb, {view, x, rowBegin, rowEnd, panel, {}, schedule}, [&](Value acc, Value row) {
+      auto type = cast<tile::TileType>(acc.getType());
+      kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)},
+               {type.getRows(), type.getCols()});
     });
+  };
+  auto heads = [&] {
+    Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
+    if (panels == panelsPerHead)
+      product(head, zero);
+    else
+      kb.forLoop(zero, kb.index(panelsPerHead), panels, [&](Value part) { product(head, part); });
     kb.barrier();
-    kb.eachByWarp(rowBegin, rowEnd, [&](Value row) {
+    kb.eachByWarpOfCluster(rowBegin, rowEnd, [&](Value row) {
       Value position = kb.loadIndex(kb.parameter(1), {row});
       Value sequence = kb.loadIndex(kb.parameter(2), {row});
       Value stride = kb.loadIndex(kb.parameter(0), {kb.index(3)});
@@ -167,7 +223,6 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
           kb.parameter(3), {kb.add(kb.mul(sequence, stride), kb.div(position, m3::blockTokens))});
       Value token = kb.rem(position, m3::blockTokens);
       Value pageOffset = kb.mul(page, int64_t(shape.pageBytes));
-      HeadEpilogue epilogue(kb, shape, head, kb.sub(row, rowBegin), row);
       int64_t firstHead = 0;
       unsigned parameter = next;
       for (auto [index, section] : llvm::enumerate(shape.sections)) {
@@ -176,16 +231,9 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
         Value inSection = kb.sub(item, kb.index(firstHead));
         auto [project, headNorm, rope] = std::tuple(section.project, section.norm, section.rope);
         auto body = [&] {
-          if (view.global) {
-            Value scale = kb.loadScalar(view.global, {kb.index(index)});
-            Value local = kb.sub(row, rowBegin);
-            eachChunk(kb, shape.headDim, 16, [&](Value d, int64_t count) {
-              Value v = kb.load(head, {local, d}, {1, count}, 1, count);
-              kb.store(
-                  kb.map(v, 1, count, [&](ValueRange args) { return kb.mulf(args[0], scale); }),
-                  head, {local, d}, {1, count});
-            });
-          }
+          HeadEpilogue epilogue(kb, shape, chunk, head, kb.sub(row, rowBegin), row);
+          if (view.global)
+            epilogue.scale(kb.loadScalar(view.global, {kb.index(index)}));
           epilogue.roundTo(project.getResult());
           if (norm) {
             epilogue.norm(norm);
@@ -211,7 +259,11 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
         firstHead += section.heads;
       }
     });
-  });
+  };
+  if (schedule.count("one_tile"))
+    heads();
+  else
+    kb.when(kb.less(rowBegin, rowEnd), heads);
   return kb.finish();
 }
 
@@ -285,9 +337,11 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     if (failed(weight))
       return failure();
     schedule.emplace("row_block", step.rows);
+    schedule.emplace("chunk", 16);
     PackedWeight oneHead = *weight;
     oneHead.panels = shape.headDim / panelOutputs;
     schedule = fitSchedule(schedule, oneHead, 1, step.rows);
+    noteOneTile(schedule, step.rows);
     std::string name =
         formatv("qkv_insert_{0}{1}_dim{2}_{3}_page{4}{5}{6}", spell(*weight), spelled,
                 shape.headDim, m3::stringifyCacheStorage(shape.cache.getKv()), shape.pageBytes,
@@ -314,9 +368,9 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
       else
         arguments.push_back({step.makeBuffer(section.result, "query"), planir::Access::Write});
     }
-    int64_t rowBlocks = llvm::divideCeil(step.rows, schedule.at("row_block"));
-    step.launch(kernel, arguments, {{heads, 0}, {rowBlocks, 0}},
-                formatv("layers.{0}.qkv_insert", layer).str());
+    SmallVector<planir::GridDim> grid = productGrid(schedule, 0, step.rows);
+    grid[0] = {heads, 0};
+    step.launch(kernel, arguments, grid, formatv("layers.{0}.qkv_insert", layer).str());
   }
   return success();
 }

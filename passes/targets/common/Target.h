@@ -20,6 +20,7 @@ struct Chip {
   int64_t lanes;                     ///< FP32 lanes of one vector register
   int64_t vectorRegisters;           ///< per thread
   int64_t sharedBytes;               ///< on-chip memory that one work item may use
+  int64_t cluster;                   ///< work items that may reach each other's, at most
 };
 
 /// One instruction, or the short sequence that stands for it: a row of the target's table.

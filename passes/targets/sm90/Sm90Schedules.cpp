@@ -1,51 +1,89 @@
 #include "passes/targets/sm90/Sm90Schedules.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <bit>
 
 namespace m3c {
 namespace {
 
+/// Work items of 8 warps that an H100 or H200 runs at once: 132 multiprocessors, two on each.
+constexpr int64_t residentItems = 264;
+
+/// As many work items along K as fill the chip, when there are `items` otherwise. Each warp keeps a
+/// fragment.
+int64_t clusterFor(int64_t items, int64_t units, const Chip &chip) {
+  return std::clamp<int64_t>(std::min(residentItems / items, units), 1, chip.cluster);
+}
+
 /// Products by matrix instructions. Few rows are bound by the stream of weights: warps share K, as
 /// many fragments under way as registers hold. Many rows fill 64 columns, warps side by side along
 /// panels.
 Schedule fragments(const Schedule &problem) {
-  int64_t rows = problem.at("rows"), units = problem.at("k") / 64;
+  int64_t rows = problem.at("rows"), units = problem.at("k") / 64, bits = problem.at("weight_bits");
   int64_t tile = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
   int64_t split = rows > 32 ? 2 : rows > 16 ? 4 : 8;
   while (split > 1 && split > units)
     split /= 2;
-  int64_t columns = 8 / split, most = problem.at("weight_bits") == 16 ? 4 : 6;
+  int64_t columns = 8 / split, most = bits == 32 ? 1 : bits == 16 ? 4 : 6;
   int64_t ahead = rows > 32 ? 1 : std::clamp<int64_t>(units / split, 1, most);
   return {{"rows", tile},     {"row_block", tile}, {"warps", 8},
           {"k_split", split}, {"ahead", ahead},    {"panels", columns * (rows > 32 ? 2 : 1)}};
 }
 
-/// A head of queries, keys or values is one work item: sixteen warps, two for each panel.
-Schedule heads(const Schedule &problem) {
+/// Products of experts: many weights, few rows of each. A warp streams two panels of it, with
+/// enough fragments of each under way that one batch of them is most of its part of K.
+Schedule experts(const Schedule &problem) {
+  int64_t rows = problem.at("rows"), units = problem.at("k") / 64, bits = problem.at("weight_bits");
+  int64_t each = problem.at("matrices") > 1 ? rows / 16 : rows; // rows of an expert, about
+  int64_t tile = each <= 8 ? 8 : 16;
+  int64_t split = std::bit_floor(uint64_t(std::clamp<int64_t>(units / 6, 1, 8)));
+  int64_t ahead = std::clamp<int64_t>(units / split, 1, std::max<int64_t>(1, 24 / bits));
+  return {{"rows", tile},     {"row_block", tile}, {"warps", 8},
+          {"k_split", split}, {"ahead", ahead},    {"panels", 16 / split}};
+}
+
+/// One product by itself: few outputs are shared by clusters.
+Schedule clustered(const Schedule &problem, const Chip &chip) {
   Schedule schedule = fragments(problem);
-  schedule["warps"] = 16;
-  schedule["k_split"] = 2;
+  int64_t panels = llvm::divideCeil(problem.at("n"), 16);
+  int64_t items = llvm::divideCeil(panels, schedule["panels"]) *
+                  llvm::divideCeil(problem.at("rows"), schedule["row_block"]);
+  int64_t units = problem.at("k") / 64 / schedule["k_split"];
+  if (items * 2 <= residentItems)
+    schedule["cluster"] = clusterFor(items, units, chip);
+  return schedule;
+}
+
+/// A head of queries, keys or values belongs to one cluster, a panel of it to each of eight warps.
+Schedule heads(const Schedule &problem, const Chip &chip) {
+  Schedule schedule = fragments(problem);
+  int64_t count = llvm::divideCeil(problem.at("n"), 128);
+  int64_t items = count * llvm::divideCeil(problem.at("rows"), schedule["row_block"]);
+  int64_t units = problem.at("k") / 64;
+  schedule["k_split"] = 1;
   schedule["panels"] = 8;
-  schedule["ahead"] = problem.at("rows") > 32 ? 1 : 4;
+  schedule["chunk"] = 32; // dimensions of a head along a warp
+  schedule["cluster"] = clusterFor(items, units, chip);
+  int64_t each = units / schedule["cluster"];
+  schedule["ahead"] = problem.at("rows") > 32 ? 1 : std::clamp<int64_t>(each, 1, 6);
   return schedule;
 }
 
 /// Products with a weight, one warp a work item, lanes along two panels of 16 outputs. Few rows
 /// stream the codes through registers once; many are cut into blocks of 16 rows, so that a launch
 /// has enough work items, and multiply a dequantised stage of the panels.
-Schedule product(const Schedule &problem) {
-  if (problem.at("activation_bits") == 16 && problem.at("weight_bits") <= 16 &&
-      problem.at("k") % 64 == 0)
-    return problem.count("heads") ? heads(problem) : fragments(problem);
+Schedule product(const Schedule &problem, const Chip &chip) {
+  if (problem.at("activation_bits") == 16 && problem.at("k") % 64 == 0)
+    return problem.count("heads")      ? heads(problem, chip)
+           : problem.count("matrices") ? experts(problem)
+                                       : clustered(problem, chip);
   int64_t rows = problem.at("rows");
-  Schedule few = {{"ring", 0}, {"ahead", 0}, {"rows", std::min<int64_t>(rows, 8)}, {"panels", 2}};
-  if (problem.at("activation_bits") == 16) { // a router: few outputs, all of K
-    few["k_warps"] = 16;
-    few["row_block"] = few["rows"];
-  }
-  if (rows <= 8 || few.count("k_warps"))
-    return few;
+  if (problem.count("matrices")) // an expert has a small part of them
+    rows = rows <= 64 ? std::min<int64_t>(rows, 8) : 16;
+  if (rows <= 8)
+    return {{"ring", 0}, {"ahead", 0}, {"rows", rows}, {"panels", 2}};
   return {{"ring", 1},   {"stages", 1},     {"rows", 8},
           {"panels", 2}, {"row_block", 16}, {"k_chunk", 64}};
 }
@@ -62,21 +100,22 @@ Schedule cacheProduct(int64_t rows, int64_t heads) {
 
 } // namespace
 
-Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chip &) {
+Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   // FP32 rows keep the order of additions of the CPU's kernels, so that their results are its bits.
   if (family == "rows" && problem.at("activation_bits") == 16)
     return {{"warps", 8}, {"chunk", 128}};
   if (family == "qkv_insert") {
     Schedule whole = problem;
     whole["heads"] = 1;
-    return product(whole);
+    return product(whole, chip);
   }
   if (family == "project" || family == "gate_up")
-    return product(problem);
+    return product(problem, chip);
   if (family == "experts_up" || family == "experts_down") {
-    Schedule few = problem; // an expert has a small part of the rows
-    few["rows"] = problem.at("rows") <= 64 ? std::min<int64_t>(problem.at("rows"), 8) : 16;
-    return product(few);
+    Schedule schedule = product(problem, chip);
+    if (family == "experts_down" && schedule.count("k_split"))
+      schedule["apart"] = 1;
+    return schedule;
   }
   if (family == "index_score") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("heads"));

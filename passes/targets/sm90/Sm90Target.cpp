@@ -13,8 +13,9 @@ namespace m3c {
 namespace {
 
 // Shared memory of a block: CUDA C++ programming guide, table of compute capability 9.0 (227 KiB
-// after the system's 1 KiB). A thread has 255 registers; some are left for addresses.
-const Chip chipRows[] = {{"sm_90a", {"sm_90a"}, 32, 192, 227 * 1024}};
+// after the system's 1 KiB); of clusters the size that every such chip can place. A thread has 255
+// registers; some are left for addresses.
+const Chip chipRows[] = {{"sm_90a", {"sm_90a"}, 32, 192, 227 * 1024, 8}};
 
 const Atom atomRows[] = {
     {"fma_f32_lanes_b", "tile.mma", "", "", "mma", "FFMA"},
@@ -24,6 +25,7 @@ const Atom atomRows[] = {
     {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", ""},
     {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", ""},
     {"mma_m16n8k16_bf16", "tile.mma", "bf16", "", "mmaFragments", "HMMA\\.16816\\.F32\\.BF16"},
+    {"fragment_f32", "tile.dequant_fragment", "f32", "", "fragment_f32", ""},
     {"fragment_bf16", "tile.dequant_fragment", "bf16", "", "fragment_bf16", ""},
     {"fragment_e4m3", "tile.dequant_fragment", "e4m3", "", "fragment_e4m3", "HMUL2\\.BF16"},
     {"fragment_e2m1", "tile.dequant_fragment", "e2m1", "", "fragment_e2m1", "HMUL2\\.BF16"},
@@ -48,11 +50,11 @@ public:
               for (auto [type, parameter] : llvm::zip(types, names))
                 parameters += (parameters.empty() ? "" : ", ") + type + " " + parameter;
               return llvm::formatv(
-                         "extern \"C\" __global__ __launch_bounds__({0}) void {1}({2}) {{\n"
+                         "extern \"C\" __global__ __launch_bounds__({0}){3} void {1}({2}) {{\n"
                          "  [[maybe_unused]] u8 *const shared = sharedMemory();\n"
                          "  [[maybe_unused]] const i64 blockX = blockIdx.x, blockY = blockIdx.y, "
                          "blockZ = blockIdx.z;\n",
-                         threadsOf(kernel), kernel.getSymName(), parameters)
+                         threadsOf(kernel), kernel.getSymName(), parameters, clusterOf(kernel))
                   .str();
             }};
   }
@@ -119,6 +121,12 @@ public:
 private:
   static uint32_t threadsOf(tile::KernelOp kernel) {
     return 32 * uint32_t(kernel.getWarps().value_or(1));
+  }
+
+  static std::string clusterOf(tile::KernelOp kernel) {
+    if (auto cluster = kernel.getCluster())
+      return llvm::formatv(" __cluster_dims__({0}, 1, 1)", *cluster).str();
+    return "";
   }
 
   static toolchains::CudaCompileOptions options(const Chip &chip) {

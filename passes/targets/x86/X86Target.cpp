@@ -14,8 +14,8 @@ namespace {
 // KiB second-level cache of the smallest core that we tune for, so that streamed weights have room
 // beside it.
 const Chip chipRows[] = {
-    {"x86-avx2", {"avx2", "fma", "f16c"}, 8, 16, 256 * 1024},
-    {"x86-avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 16, 32, 512 * 1024},
+    {"x86-avx2", {"avx2", "fma", "f16c"}, 8, 16, 256 * 1024, 1},
+    {"x86-avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 16, 32, 512 * 1024, 1},
 };
 
 const Atom atomRows[] = {

@@ -325,7 +325,7 @@ tile.kernel @bad(%x: !tile.view<?x16xf32>, %i: index) attributes {family = "f", 
 
 tile.kernel @bad(%w: !tile.view<1x1x32x4xi32>, %i: index) attributes {family = "f", schedule = {}} {
   %t = tile.load %w[%i, %i, %i, %i] sizes [1, 1, 32, 4] : !tile.view<1x1x32x4xi32> -> !tile.tile<32x4xi32, per_lane>
-  // expected-error@+1 {{T-A12: e4m3 and e2m1 have scales, bf16 has none}}
+  // expected-error@+1 {{T-A12: e4m3 and e2m1 have scales, bf16 and f32 have none}}
   %a = tile.dequant_fragment %t format e2m1 : !tile.tile<32x4xi32, per_lane> -> !tile.tile<16x64xbf16, mma_a>
   tile.return
 }
@@ -343,7 +343,7 @@ tile.kernel @bad(%w: !tile.view<1x1x32x4xi32>, %i: index) attributes {family = "
 
 tile.kernel @bad(%w: !tile.view<1x1x32x4xi32>, %i: index) attributes {family = "f", schedule = {}} {
   %t = tile.load %w[%i, %i, %i, %i] sizes [1, 1, 32, 4] : !tile.view<1x1x32x4xi32> -> !tile.tile<32x4xi32, per_lane>
-  // expected-error@+1 {{T-A10: bf16, e4m3 or e2m1 expected}}
+  // expected-error@+1 {{T-A10: f32, bf16, e4m3 or e2m1 expected}}
   %a = tile.dequant_fragment %t format e8m0 : !tile.tile<32x4xi32, per_lane> -> !tile.tile<16x64xbf16, mma_a>
   tile.return
 }
@@ -356,5 +356,36 @@ tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index, %n: !tile.view<16xf32>) at
   %b = tile.load %x[%i, %i] sizes [16, 64] : !tile.view<?x64xi16> -> !tile.tile<64x16xbf16, mma_b>
   // expected-error@+1 {{T-A9: layouts mma_a, mma_b and mma_acc of equal columns expected}}
   %r = tile.mma %b, %b, %acc : !tile.tile<64x16xbf16, mma_b>, !tile.tile<64x16xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{T-K3: a cluster has at least one work item, found 0}}
+tile.kernel @bad() attributes {family = "f", schedule = {}, cluster = 0} {
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-K4: stands in a kernel without 'cluster'}}
+  tile.cluster_barrier
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<4xf32>, %i: index) attributes {family = "f", schedule = {}, cluster = 2} {
+  // expected-error@+1 {{T-K5: work items reach each other's shared memory}}
+  %p = tile.peer %x[%i] : !tile.view<4xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<4xf32>, %i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M13: a counter is an i32 of global memory}}
+  %last = tile.arrive %x[%i] of %i : !tile.view<4xf32>
   tile.return
 }

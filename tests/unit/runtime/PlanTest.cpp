@@ -144,7 +144,7 @@ TEST(PlanTables, IndicesOutOfRangeAreRefused) {
       {"takes 7 parameters",
        [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args.pop_back(); }},
       {"batch array",
-       [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[0]->index = 6; }},
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[0]->index = 7; }},
       {"weight buffer exists",
        [](TablesT &t) { t.targets[0]->buckets[0]->launches[2]->args[9]->index = 1; }},
       {"lie within the arena",

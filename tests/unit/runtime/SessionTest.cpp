@@ -273,7 +273,7 @@ TEST(Session, MemoryIsForeseen) {
   writer.setTables(test::toyTables(writer.addSection(plan::SectionKind::Code, symbols)));
   writer.setManifest("{}");
   Engine tight(plan::PlanFile::fromBytes(writer.bytes(), "toy"),
-               std::make_unique<hal::NullDevice>(std::vector<std::string>{}, 40'000));
+               std::make_unique<hal::NullDevice>(std::vector<std::string>{}, 56'000));
   std::string fault = problem([&] { Session::checkMemory(tight, {.pages = 1000}); });
   EXPECT_TRUE(holds(fault, "not enough memory")) << fault;
   EXPECT_TRUE(holds(fault, "--kv-pages 2")) << fault; // 26 pages or so fit

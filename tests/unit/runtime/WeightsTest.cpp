@@ -88,6 +88,20 @@ std::vector<uint8_t> bound(const plan::PlanFile &plan, const WeightSource &sourc
 
 } // namespace
 
+/// Code `pair` (its first or second) of a word of FragmentWords, as docs/plan-format.md has it.
+static uint32_t codeOf(uint32_t word, uint32_t bits, uint64_t pair, uint64_t second) {
+  uint32_t half = word >> 16 * second & 0xffff;
+  if (bits == 32)
+    return word;
+  if (bits != 4)
+    return half >> bits * pair & ((1u << bits) - 1);
+  constexpr int places[4][4] = {{15, 8, 7, 6}, {12, 5, 4, 3}, {9, 2, 1, 0}, {11, 14, 13, 10}};
+  uint32_t code = 0;
+  for (int place : places[pair])
+    code = code << 1 | (half >> place & 1);
+  return code;
+}
+
 TEST(Repack, FragmentWordsGiveEachLaneItsRowsAndColumns) {
   struct Case {
     uint32_t bits;
@@ -95,7 +109,8 @@ TEST(Repack, FragmentWordsGiveEachLaneItsRowsAndColumns) {
     int64_t columns; // as stored
   };
   constexpr int64_t rows = 37, k = 192;
-  for (Case c : {Case{4, "U8", k / 2}, Case{8, "F8_E4M3", k}, Case{16, "BF16", k}}) {
+  for (Case c :
+       {Case{4, "U8", k / 2}, Case{8, "F8_E4M3", k}, Case{16, "BF16", k}, Case{32, "F32", k}}) {
     uint64_t rowBytes = k * c.bits / 8, panel = 16 * rowBytes, pairs = 16 / c.bits;
     plan::PlanFile plan = planWith(
         Recipe::FragmentWords, c.bits, k, 6, 6 * panel,
@@ -104,12 +119,10 @@ TEST(Repack, FragmentWordsGiveEachLaneItsRowsAndColumns) {
     auto stored = [&](uint64_t p, uint64_t row, uint64_t column) -> uint32_t {
       if (row >= rows)
         return 0;
-      uint64_t bit = column * c.bits;
-      const char *tensor = p % 2 ? "b" : "a";
-      uint32_t code = byteOf(tensor, row * rowBytes + bit / 8);
-      if (c.bits == 16)
-        code |= uint32_t(byteOf(tensor, row * rowBytes + bit / 8 + 1)) << 8;
-      return code >> bit % 8 & ((1u << c.bits) - 1);
+      uint64_t bit = column * c.bits, code = 0;
+      for (uint64_t b = 0; b < std::max(c.bits / 8, 1u); ++b)
+        code |= uint64_t(byteOf(p % 2 ? "b" : "a", row * rowBytes + bit / 8 + b)) << 8 * b;
+      return uint32_t(code >> bit % 8 & ((uint64_t(1) << c.bits) - 1));
     };
     for (uint64_t p = 0; p < 6; ++p)
       for (uint64_t unit = 0; unit < k / 64; ++unit)
@@ -117,14 +130,14 @@ TEST(Repack, FragmentWordsGiveEachLaneItsRowsAndColumns) {
           for (uint64_t half = 0; half < 2; ++half)
             for (uint64_t pair = 0; pair < 8; ++pair)
               for (uint64_t second = 0; second < 2; ++second) {
-                uint64_t word = half * (c.bits / 2) + pair / pairs; // of the lane
+                // of the lane
+                uint64_t word = half * (c.bits / 2) + (pairs ? pair / pairs : 2 * pair + second);
                 uint64_t at =
                     p * panel + unit * 128 * c.bits + ((word / 4 * 32 + lane) * 4 + word % 4) * 4;
                 uint32_t bits = 0;
                 for (uint64_t b = 0; b < 4; ++b)
                   bits |= uint32_t(got[at + b]) << 8 * b;
-                uint32_t code =
-                    bits >> (16 * second + c.bits * (pair % pairs)) & ((1u << c.bits) - 1);
+                uint32_t code = codeOf(bits, c.bits, pairs ? pair % pairs : 0, second);
                 ASSERT_EQ(code, stored(p, p / 2 * 16 + lane / 4 + 8 * half,
                                        64 * unit + 16 * (lane % 4) + 2 * pair + second))
                     << c.bits << " bits, panel " << p << ", unit " << unit << ", lane " << lane

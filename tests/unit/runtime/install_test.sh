@@ -8,7 +8,7 @@ rm -rf "$work"
 mkdir -p "$work"
 cmake --install "$build" --component runtime --prefix "$work/first" > "$work/install.log"
 mv "$work/first" "$work/moved"
-cmake -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved" > "$work/configure.log"
+cmake -G Ninja -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved" > "$work/configure.log"
 cmake --build "$work/examples" > "$work/build.log"
 "$work/moved/bin/m3-run" --version
 "$make_toy" "$work/toy.m3plan" 512

@@ -34,3 +34,24 @@ M3_INLINE u16 loadOnce(const u16 *p) {
 
 /// PTX ISA, "prefetch": one line of global memory into the second-level cache.
 M3_INLINE void prefetchLine(const u8 *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+/// PTX ISA, "%cluster_ctarank".
+M3_INLINE u32 rankInCluster() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/// PTX ISA, "barrier.cluster": all threads of the cluster; stores before it are seen after it.
+M3_INLINE void clusterArriveAndWait() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n"
+               "barrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+
+/// PTX ISA, "mapa": the generic address of the same shared byte in another block of the cluster.
+M3_INLINE u64 sharedOfRank(u64 address, u32 rank) {
+  u64 mapped;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"(address), "r"(rank));
+  return mapped;
+}

@@ -15,6 +15,10 @@ template <class T, int Rows, int N> struct LaneTile {
 struct FragmentA {
   u32 v[4][4];
 };
+/// The same of FP32 values: three BF16 parts that add up to each, the largest first.
+struct FragmentSplit {
+  FragmentA part[3];
+};
 /// 64 k × N columns: of instruction s and columns 8n …, v[n][s].
 template <int N> struct FragmentB {
   u32 v[N / 8][4][2];
@@ -55,7 +59,7 @@ template <int N> struct LoadFragment<FragmentB<N>> {
     FragmentB<N> b;
     const int g = laneId() / 4, t = laneId() % 4;
     M3_UNROLL for (int n = 0; n < N / 8; ++n) {
-      const i64 row = minimum((i64)(8 * n + g), rows - 1);
+      const i64 row = maximum(minimum((i64)(8 * n + g), rows - 1), 0);
       const uint4 *from = (const uint4 *)(p + row * stride + 16 * t);
       uint4 low = loadAt(from), high = loadAt(from + 1);
       b.v[n][0][0] = low.x, b.v[n][0][1] = low.y, b.v[n][1][0] = low.z, b.v[n][1][1] = low.w;
@@ -94,6 +98,14 @@ M3_INLINE FragmentAcc<N> mmaFragments(const FragmentA &a, const FragmentB<N> &b,
   return acc;
 }
 
+/// Small parts first, so that the large ones are added to what they lack.
+template <int N>
+M3_INLINE FragmentAcc<N> mmaFragments(const FragmentSplit &a, const FragmentB<N> &b,
+                                      FragmentAcc<N> acc) {
+  M3_UNROLL for (int i = 2; i >= 0; --i) acc = mmaFragments(a.part[i], b, acc);
+  return acc;
+}
+
 //===- Dequantisation -------------------------------------------------------------------------===//
 // A register holds two neighbours of k. Codes are moved to the place of exponent and mantissa in
 // BF16, which is their value times a power of two; the power rides on the scale.
@@ -106,6 +118,21 @@ M3_INLINE FragmentA fragment_bf16(const LaneTile<i32, 32, 16> &words) {
   M3_UNROLL for (int s = 0; s < 4; ++s) M3_UNROLL for (int i = 0; i < 4; ++i) a.v[s][i] =
       words.v[8 * (i % 2) + 2 * s + i / 2];
   return a;
+}
+
+/// FP32: 24 significant bits are cut into three times eight, each part what the ones before leave.
+M3_INLINE FragmentSplit fragment_f32(const LaneTile<i32, 32, 32> &words) {
+  FragmentSplit split;
+  M3_UNROLL for (int q = 0; q < 8; ++q) M3_UNROLL for (int half = 0; half < 2; ++half) {
+    f32 first = bitsAs<f32>(words.v[16 * half + 2 * q]);
+    f32 second = bitsAs<f32>(words.v[16 * half + 2 * q + 1]);
+    M3_UNROLL for (int i = 0; i < 3; ++i) {
+      const u32 low = bitsAs<u32>(first) & 0xffff0000u, high = bitsAs<u32>(second) & 0xffff0000u;
+      split.part[i].v[q / 2][2 * (q % 2) + half] = low >> 16 | high;
+      first -= bitsAs<f32>(low), second -= bitsAs<f32>(high);
+    }
+  }
+  return split;
 }
 
 /// E4M3: sign to bit 15, seven bits to 10 … 4, the value times 2^-120.
@@ -124,18 +151,22 @@ M3_INLINE FragmentA fragment_e4m3(const LaneTile<i32, 32, 8> &words,
   return a;
 }
 
-/// E2M1: sign to bit 15, three bits to 8 … 6, the value times 2^-126; 2^120 of it comes first, so
-/// that neither factor leaves the range of BF16.
+/// E2M1: sign to bit 15, three bits to 8 … 6, the value times 2^-126; FragmentWords of plan.fbs
+/// says where a word has them. The scale brings 2^117 of it, as much as BF16 can hold beside a
+/// scale of 448: results are the values times 2^-9.
 M3_INLINE FragmentA fragment_e2m1(const LaneTile<i32, 32, 4> &words,
                                   const LaneTile<u8, 32, 2> &scales) {
   FragmentA a;
-  const u32 lift = pairOf(0x1p120f);
+  const u32 ofValue = 0x81c081c0u;
   M3_UNROLL for (int half = 0; half < 2; ++half) {
-    const u32 scale = pairOf(decodeE4m3Lane<1>(scales.v[half]) * 64);
-    M3_UNROLL for (int q = 0; q < 8; ++q) { // pair q, columns 2q and 2q + 1
-      const u32 w = words.v[2 * half + q / 4] >> 4 * (q % 4);
-      const u32 bits = w << 12 & 0x80008000u | w << 6 & 0x01c001c0u;
-      a.v[q / 2][2 * (q % 2) + half] = multiplyBf16(multiplyBf16(bits, lift), scale);
+    const u32 scale = pairOf(decodeE4m3Lane<1>(scales.v[half]) * 0x1p117f);
+    M3_UNROLL for (int i = 0; i < 2; ++i) { // a word holds the operands of two instructions
+      const u32 w = words.v[2 * half + i];
+      const u32 last = w << 4 & 0x80008000u | w >> 6 & 0x01800180u | w >> 4 & 0x00400040u;
+      a.v[2 * i][half] = multiplyBf16(w & ofValue, scale);
+      a.v[2 * i][2 + half] = multiplyBf16(w << 3 & ofValue, scale);
+      a.v[2 * i + 1][half] = multiplyBf16(w << 6 & ofValue, scale);
+      a.v[2 * i + 1][2 + half] = multiplyBf16(last, scale);
     }
   }
   return a;

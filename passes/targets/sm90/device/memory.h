@@ -2,6 +2,7 @@
 #pragma once
 
 #include "access.h"
+#include "atoms.h"
 
 /// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
 template <class T, int R, int C, int Chunk> M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
@@ -43,6 +44,29 @@ template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
 
 /// All warps of the work item; shared and global stores before it are seen after it.
 M3_INLINE void barrier() { __syncthreads(); }
+
+/// Counts the work item in; true in the last of `expected`, which leaves the counter at zero.
+/// Stores of the others before they arrived are seen by the last.
+M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
+  __threadfence();
+  bool last = false;
+  barrier();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1) == (i32)expected - 1;
+    if (last)
+      storeAt(counter, 0);
+  }
+  last = __syncthreads_or(last);
+  if (last)
+    __threadfence();
+  return last;
+}
+
+M3_INLINE i64 clusterRank() { return rankInCluster(); }
+M3_INLINE void clusterBarrier() { clusterArriveAndWait(); }
+template <class T> M3_INLINE T *peer(T *p, i64 rank) {
+  return (T *)sharedOfRank((u64)p, (u32)rank);
+}
 
 /// Stages of equal buffers. One warp is producer and consumer, so a position is enough.
 template <class T, int Stages, int Elements> struct Ring {

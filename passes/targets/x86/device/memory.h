@@ -46,6 +46,14 @@ template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
 /// One thread runs a work item: there is nobody to wait for.
 M3_INLINE void barrier() {}
 
+/// Counts the work item in; true in the last of `expected`, which leaves the counter at zero.
+M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
+  const bool last = __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL) == (i32)expected;
+  if (last)
+    __atomic_store_n(counter, 0, __ATOMIC_RELAXED);
+  return last;
+}
+
 /// Stages of equal buffers. Producer and consumer are stages of one thread, so a position is
 /// enough.
 template <class T, int Stages, int Elements> struct Ring {

@@ -1,0 +1,82 @@
+// Kernels of the family "experts", and what they share.
+#pragma once
+
+#include "passes/kernel/Product.h"
+#include "passes/kernel/StepLowering.h"
+
+namespace m3c::kernel {
+
+/// Sizes of one MoE layer and the packed weights; `shared*` are absent where there is no shared
+/// expert.
+struct MoeShape {
+  int64_t experts, topK, hidden;
+  PackedWeight up, down;
+  std::optional<PackedWeight> sharedUp, sharedDown;
+  double alpha, limit;
+  Type element; ///< of the rows and activations; each expert's output is rounded alike
+  Type result;  ///< of the sum
+
+  bool rounds() const { return !element.isF32(); }
+
+  int64_t width() const { return up.outputs / 2; }
+  int64_t sharedWidth() const { return sharedUp ? sharedUp->outputs / 2 : 0; }
+};
+
+/// The list that `buildExpertGroup` writes, of 32-bit integers: the number of active experts, their
+/// ids, the first entry of each (and the end of the last), then the entries (row · top-k + slot)
+/// expert by expert.
+class Groups {
+public:
+  Groups(KernelBuilder &kb, Value list, int64_t experts) : kb(kb), list(list), experts(experts) {}
+  static int64_t fixedBytes(int64_t experts) { return 4 * (2 * experts + 2); }
+
+  Value active() { return kb.loadIndex(list, {kb.index(0)}); }
+  Value expert(Value i) { return kb.loadIndex(list, {kb.add(i, 1)}); }
+  Value begin(Value i) { return kb.loadIndex(list, {kb.add(i, 1 + experts)}); }
+  Value end(Value i) { return kb.loadIndex(list, {kb.add(i, 2 + experts)}); }
+  Value entry(Value i) { return kb.loadIndex(list, {kb.add(i, 2 + 2 * experts)}); }
+
+  void setActive(Value value) { kb.storeScalar(value, list, {kb.index(0)}); }
+  void setExpert(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 1)}); }
+  void setBegin(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 1 + experts)}); }
+  void setEntry(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 2 + 2 * experts)}); }
+
+private:
+  KernelBuilder &kb;
+  Value list;
+  int64_t experts;
+};
+
+/// Parameters: counts, ids [rows·k], groups. One work item.
+tile::KernelOp buildExpertGroup(StepLowering &step, llvm::StringRef name, const MoeShape &moe);
+
+/// Parameters: counts, groups, x [rows,H], gathered [rows·k,H]. One work item per entry.
+tile::KernelOp buildExpertGather(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
+                                 const Schedule &schedule);
+
+/// Parameters: counts, groups, x (rows, or gathered rows), routed weight…, z [rows·k,I], and with a
+/// shared expert: x [rows,H], its weight…, zs [rows,Is]. Grid: panels; the shared expert, if there
+/// is one, and active experts.
+tile::KernelOp buildExpertsUp(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
+                              const Schedule &routed, const Schedule &shared, bool gathered);
+
+/// One work item after the other adds the experts of its columns. Parameters: counts, groups,
+/// weights [rows·k], z [rows·k,I], (residual [rows,H],) routed weight…, out [rows,H], and with a
+/// shared expert: zs [rows,Is], its weight…; where out holds BF16, last sums [rows,H] of f32. Grid:
+/// panels.
+tile::KernelOp buildExpertsDown(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
+                                const Schedule &routed, const Schedule &shared, bool hasResidual);
+
+/// Each expert is a work item of its own; the last one of some columns adds them. Parameters:
+/// counts, groups, weights [rows·k], z [rows·k,I], (residual [rows,H],) routed weight…, out
+/// [rows,H], y [rows·k,H], counters, and with a shared expert: zs [rows,Is], its weight…, ys
+/// [rows,H]. Grid: panels; the shared expert, if there is one, and active experts.
+tile::KernelOp buildExpertsDownApart(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
+                                     const Schedule &routed, const Schedule &shared,
+                                     bool hasResidual);
+
+/// Rows [begin, end) in blocks as large as the partial sums that wait in shared memory.
+void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &schedule,
+                  llvm::function_ref<void(Value blockBegin, Value blockEnd)> body);
+
+} // namespace m3c::kernel

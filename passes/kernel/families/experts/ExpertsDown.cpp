@@ -1,0 +1,256 @@
+// Down products of experts, weighted and added.
+#include "passes/kernel/families/Common.h"
+#include "passes/kernel/families/experts/ExpertKernels.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+
+/// A product with the global scale of its weight, if there is one, rounded to BF16.
+static Value roundedProduct(KernelBuilder &kb, Value acc, Value scale) {
+  return kb.map(acc, cast<tile::TileType>(acc.getType()), [&](ValueRange args) {
+    Value value = scale ? kb.mulf(args[0], scale) : args[0];
+    return kb.round(value, tile::Format::BF16);
+  });
+}
+
+/// sums[row] += share · value for each row of a tile of entries.
+static void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end, Value scale,
+                            Value weights, Value sums, Value col, Groups &groups,
+                            const MoeShape &moe) {
+  auto type = cast<tile::TileType>(acc.getType());
+  if (moe.rounds()) {
+    acc = roundedProduct(kb, acc, scale);
+    scale = {};
+  }
+  for (int64_t r = 0; r < type.getRows(); ++r) {
+    Value at = kb.add(entry, r);
+    kb.when(kb.less(at, end), [&] {
+      Value source = groups.entry(at);
+      Value row = kb.div(source, moe.topK);
+      Value share = kb.loadScalar(weights, {source});
+      if (scale)
+        share = kb.mulf(share, scale);
+      Value value = kb.slice(acc, r, 0, 1, type.getCols());
+      Value old = kb.load(sums, {row, col}, {1, type.getCols()}, 1, type.getCols());
+      kb.store(kb.fma(value, kb.fill(share, 1, 1), old), sums, {row, col}, {1, type.getCols()});
+    });
+  }
+}
+
+tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeShape &moe,
+                                const Schedule &routed, const Schedule &shared, bool hasResidual) {
+  MLIRContext *context = step.module.getContext();
+  tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
+                                            Float32Type::get(context), tile::Space::Global);
+  SmallVector<Type> types = {countsType(context), listType(context), list,
+                             rowsType(context, moe.width(), moe.element)};
+  if (hasResidual)
+    types.push_back(rowsType(context, moe.hidden, moe.element));
+  llvm::append_range(types, weightParameterTypes(context, moe.down));
+  types.push_back(rowsType(context, moe.hidden, moe.result));
+  if (moe.sharedDown) {
+    types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
+    llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
+  }
+  if (!moe.result.isF32())
+    types.push_back(rowsType(context, moe.hidden));
+  KernelBuilder kb(step.module, name, "experts_down", routed, types);
+  kb.useWarps(shared);
+  unsigned next = 4;
+  Value residual = hasResidual ? kb.parameter(next++) : Value();
+  WeightView down = bindWeight(kb, moe.down, next);
+  Value out = kb.parameter(next++);
+  Value sums = moe.result.isF32() ? out : kb.parameter(types.size() - 1);
+  Groups groups(kb, kb.parameter(1), moe.experts);
+  Value zero = kb.index(0), rows = kb.loadIndex(kb.parameter(0), {zero});
+  int64_t cols = routed.at("panels") * panelOutputs;
+  Value panel = kb.mul(kb.blockId(tile::Axis::X), routed.at("panels"));
+  Value col = kb.mul(panel, panelOutputs);
+
+  kb.eachByWarp(zero, rows, [&](Value row) {
+    Value start =
+        residual ? kb.loadF32(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
+    kb.store(start, sums, {row, col}, {1, cols});
+  });
+  kb.barrier();
+  kb.forLoop(zero, groups.active(), 1, [&](Value item) {
+    Value expert = groups.expert(item), end = groups.end(item);
+    Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
+    Value first = kb.add(kb.mul(expert, moe.down.panels), panel);
+    eachRowBlock(kb, groups.begin(item), end, routed, [&](Value begin, Value blockEnd) {
+      Product product{down, kb.parameter(3), begin, blockEnd, first, {}, routed};
+      emitProduct(kb, product, [&](Value acc, Value entry) {
+        emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), sums, col, groups, moe);
+      });
+    });
+  });
+  if (moe.sharedDown) {
+    Value zs = kb.parameter(next++);
+    WeightView view = bindWeight(kb, *moe.sharedDown, next);
+    Value scale = view.global ? kb.loadScalar(view.global, {zero}) : Value();
+    eachRowBlock(kb, zero, rows, shared, [&](Value begin, Value end) {
+      Product product{view, zs, begin, end, panel, {}, shared};
+      emitProduct(kb, product, [&](Value acc, Value row) {
+        auto type = cast<tile::TileType>(acc.getType());
+        Value old = kb.load(sums, {row, col}, {type.getRows(), type.getCols()}, type.getRows(),
+                            type.getCols());
+        Value sum = kb.map({acc, old}, type.getRows(), type.getCols(), [&](ValueRange args) {
+          Value value = scale ? kb.mulf(args[0], scale) : args[0];
+          return kb.addf(args[1], moe.rounds() ? kb.round(value, tile::Format::BF16) : value);
+        });
+        kb.store(sum, sums, {row, col}, {type.getRows(), type.getCols()}, end);
+      });
+    });
+  }
+  if (sums != out) {
+    kb.barrier();
+    kb.eachByWarp(zero, rows, [&](Value row) {
+      kb.storeF32(kb.load(sums, {row, col}, {1, cols}, 1, cols), out, {row, col}, {1, cols});
+    });
+  }
+  return kb.finish();
+}
+
+namespace {
+
+/// The kernel of buildExpertsDownApart.
+class DownApart {
+public:
+  DownApart(StepLowering &step, StringRef name, const MoeShape &moe, const Schedule &routed,
+            const Schedule &shared, bool hasResidual)
+      : moe(moe), routed(routed), shared(shared),
+        kb(step.module, name, "experts_down", routed,
+           parameterTypes(step.module.getContext(), moe, hasResidual)),
+        groups(kb, kb.parameter(1), moe.experts) {
+    kb.useWarps(shared);
+    unsigned next = 4;
+    residual = hasResidual ? kb.parameter(next++) : Value();
+    down = bindWeight(kb, moe.down, next);
+    out = kb.parameter(next++);
+    y = kb.parameter(next++);
+    counters = kb.parameter(next++);
+    if (!moe.sharedDown)
+      return;
+    zs = kb.parameter(next++);
+    sharedDown = bindWeight(kb, *moe.sharedDown, next);
+    ys = kb.parameter(next);
+  }
+
+  tile::KernelOp build() {
+    rows = kb.loadIndex(kb.parameter(0), {kb.index(0)});
+    part = kb.blockId(tile::Axis::X);
+    panel = kb.mul(part, routed.at("panels"));
+    col = kb.mul(panel, panelOutputs);
+    item = kb.sub(kb.blockId(tile::Axis::Y), kb.index(moe.sharedDown ? 1 : 0));
+    active = groups.active();
+    Value expert = groups.expert(item), begin = groups.begin(item), end = groups.end(item);
+    kb.when(kb.less(item, active), [&] {
+      auto routedPart = [&] { multiplyRouted(expert, begin, end); };
+      if (moe.sharedDown)
+        kb.when(kb.less(item, kb.index(0)), [&] { multiplyShared(); }, routedPart);
+      else
+        routedPart();
+      Value items = kb.add(active, moe.sharedDown ? 1 : 0);
+      kb.when(kb.arriveLast(counters, part, items), [&] { add(); });
+    });
+    return kb.finish();
+  }
+
+private:
+  static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &moe,
+                                          bool hasResidual) {
+    tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
+                                              Float32Type::get(context), tile::Space::Global);
+    SmallVector<Type> types = {countsType(context), listType(context), list,
+                               rowsType(context, moe.width(), moe.element)};
+    if (hasResidual)
+      types.push_back(rowsType(context, moe.hidden, moe.element));
+    llvm::append_range(types, weightParameterTypes(context, moe.down));
+    types.push_back(rowsType(context, moe.hidden, moe.result));
+    types.push_back(rowsType(context, moe.hidden, moe.element));
+    types.push_back(listType(context));
+    if (moe.sharedDown) {
+      types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
+      llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
+      types.push_back(rowsType(context, moe.hidden, moe.element));
+    }
+    return types;
+  }
+
+  /// The expert's rows, each stored where its entry of the router's choice stands.
+  void multiplyRouted(Value expert, Value begin, Value end) {
+    Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
+    Value first = kb.add(kb.mul(expert, moe.down.panels), panel);
+    eachRowBlock(kb, begin, end, routed, [&](Value blockBegin, Value blockEnd) {
+      Product product{down, kb.parameter(3), blockBegin, blockEnd, first, {}, routed};
+      emitProduct(kb, product, [&](Value acc, Value entry) {
+        auto type = cast<tile::TileType>(acc.getType());
+        acc = scaled(acc, scale);
+        for (int64_t r = 0; r < type.getRows(); ++r) {
+          Value at = kb.add(entry, r);
+          kb.when(kb.less(at, blockEnd), [&] {
+            kb.storeF32(kb.slice(acc, r, 0, 1, type.getCols()), y, {groups.entry(at), col},
+                        {1, type.getCols()});
+          });
+        }
+      });
+    });
+  }
+
+  void multiplyShared() {
+    Value scale = sharedDown.global ? kb.loadScalar(sharedDown.global, {kb.index(0)}) : Value();
+    eachRowBlock(kb, kb.index(0), rows, shared, [&](Value begin, Value end) {
+      Product product{sharedDown, zs, begin, end, panel, {}, shared};
+      emitProduct(kb, product, [&](Value acc, Value row) {
+        auto type = cast<tile::TileType>(acc.getType());
+        kb.storeF32(scaled(acc, scale), ys, {row, col}, {type.getRows(), type.getCols()}, end);
+      });
+    });
+  }
+
+  Value scaled(Value acc, Value scale) {
+    if (!scale)
+      return acc;
+    return kb.map(acc, cast<tile::TileType>(acc.getType()),
+                  [&](ValueRange args) { return kb.mulf(args[0], scale); });
+  }
+
+  /// Residual, experts in the order of their ids, the shared one, for these columns of every row.
+  void add() {
+    int64_t cols = routed.at("panels") * panelOutputs;
+    kb.eachByWarp(kb.index(0), rows, [&](Value row) {
+      auto load = [&](Value view, Value at) {
+        return kb.loadF32(view, {at, col}, {1, cols}, 1, cols);
+      };
+      Value first = kb.mul(row, moe.topK), sum = residual ? load(residual, row) : Value();
+      for (int64_t slot = 0; slot < moe.topK; ++slot) {
+        Value entry = kb.add(first, slot);
+        Value share = kb.fill(kb.loadScalar(kb.parameter(2), {entry}), 1, 1);
+        sum = kb.fma(load(y, entry), share, sum ? sum : kb.fill(0.0, 1, cols));
+      }
+      if (moe.sharedDown)
+        sum = kb.map({sum, load(ys, row)}, 1, cols,
+                     [&](ValueRange args) { return kb.addf(args[0], args[1]); });
+      kb.storeF32(sum, out, {row, col}, {1, cols});
+    });
+  }
+
+  const MoeShape &moe;
+  const Schedule &routed, &shared;
+  KernelBuilder kb;
+  Groups groups;
+  WeightView down, sharedDown;
+  Value residual, out, y, counters, zs, ys;
+  Value rows, part, panel, col, item, active;
+};
+
+} // namespace
+
+tile::KernelOp buildExpertsDownApart(StepLowering &step, StringRef name, const MoeShape &moe,
+                                     const Schedule &routed, const Schedule &shared,
+                                     bool hasResidual) {
+  return DownApart(step, name, moe, routed, shared, hasResidual).build();
+}
+
+} // namespace m3c::kernel
