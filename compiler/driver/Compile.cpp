@@ -1,16 +1,17 @@
 #include "compiler/driver/Compile.h"
 
-#include "compiler/driver/ContentCache.h"
 #include "compiler/driver/Interrupt.h"
 #include "compiler/driver/Kernels.h"
 #include "compiler/driver/Lowering.h"
 #include "compiler/driver/Manifest.h"
 #include "compiler/planfile/PlanBuilder.h"
+#include "runtime/base/ContentCache.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 #include "runtime/base/Log.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <thread>
 
@@ -33,8 +34,7 @@ public:
   CompileResult run() {
     auto begun = Clock::now();
     checkOptions();
-    stage("reading headers", "",
-          [&] { model = importModel(options.checkpoint, {options.strict}); });
+    stage("reading headers", "", [&] { model = importModel(options.checkpoint, importOptions()); });
     for (const std::string &warning : model.findings.warnings)
       log::warning("{}", warning);
     result.warnings = model.findings.warnings;
@@ -67,6 +67,20 @@ private:
     auto begun = Clock::now();
     work();
     addTime(name, item, std::chrono::duration<double>(Clock::now() - begun).count());
+  }
+
+  ImportOptions importOptions() const {
+    ImportOptions import{options.strict, 1, options.layers};
+    if (options.shard.empty())
+      return import;
+    std::string_view digits = std::string_view(options.shard);
+    bool named = digits.starts_with("tp");
+    digits.remove_prefix(named ? 2 : 0);
+    auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), import.ranks);
+    if (!named || code != std::errc() || end != digits.data() + digits.size() || import.ranks < 1)
+      throw Error(fmt::format("unknown shard '{}'", options.shard), "--shard", "",
+                  "write tp and the number of ranks, as in tp4", ExitCode::Usage);
+    return import;
   }
 
   void addTime(const std::string &name, const std::string &item, double seconds) {
@@ -131,6 +145,8 @@ private:
     key.add("checkpoint", model.digests.all())
         .add("cache", cacheChoice.type + " " + cacheChoice.grid)
         .add("activations", options.activations)
+        .add("part", fmt::format("{} {}", options.shard, options.layers))
+        .add("buckets", fmt::format("{}", fmt::join(options.buckets, ",")))
         .add("sources", options.keepSources ? "kept" : "")
         .add("program", programIdentity());
     for (const auto &[target, chip] : chips)
@@ -174,6 +190,13 @@ private:
                                                           : "but for the choices below"));
     for (const std::string &choice : options.schedule)
       decisions.push_back(decision("schedule", choice, "as asked for by --schedule"));
+    if (!options.shard.empty() || options.layers)
+      decisions.push_back(decision(
+          "part",
+          fmt::format("{}, {}", options.shard.empty() ? "all ranks" : options.shard,
+                      options.layers ? fmt::format("{} layers", options.layers)
+                                     : std::string("all layers")),
+          "as asked for by --shard and --layers: for measuring, no rank hears of another"));
     for (const std::string &pass : options.disabledPasses)
       decisions.push_back(decision("pass " + pass, "not run", "as asked for by --disable-pass"));
     return manifestText(options, model, cacheChoice, chips, decisions);

@@ -13,13 +13,16 @@
 namespace m3c {
 
 struct CompileOptions {
-  std::string checkpoint;            ///< model folder
-  std::string output;                ///< plan file; may be empty for a dry run
-  std::vector<std::string> targets;  ///< by name; empty = the first that is built in
-  std::vector<std::string> chips;    ///< of the targets; empty = all
-  std::string cache;                 ///< "f32", "bf16", "fp8", "nvfp4"; empty = the default rule
-  std::string grid;                  ///< "e4m3", "exact"; empty = the default of the cache type
-  std::string activations;           ///< "f32", "bf16"; empty = the target's default
+  std::string checkpoint;           ///< model folder
+  std::string output;               ///< plan file; may be empty for a dry run
+  std::vector<std::string> targets; ///< by name; empty = the first that is built in
+  std::vector<std::string> chips;   ///< of the targets; empty = all
+  std::string shard;                ///< "tpN": one rank's part, for measuring; empty = the whole
+  int64_t layers = 0;               ///< the first ones alone, likewise; 0 = all
+  std::vector<int64_t> buckets;     ///< rows of the recorded graphs, ascending; empty = by the pass
+  std::string cache;                ///< "f32", "bf16", "fp8", "nvfp4"; empty = the default rule
+  std::string grid;                 ///< "e4m3", "exact"; empty = the default of the cache type
+  std::string activations;          ///< "f32", "bf16"; empty = the target's default
   std::vector<std::string> schedule; ///< "family.choice=value"
   std::vector<std::string> disabledPasses, dumpAfter;
   std::string dumpFolder = "m3c-dump";

@@ -1,9 +1,9 @@
 // Machine code for the kernels of a lowered module, from the cache or from the target's compiler.
 #pragma once
 
-#include "compiler/driver/ContentCache.h"
 #include "compiler/planfile/PlanBuilder.h"
 #include "passes/targets/common/Target.h"
+#include "runtime/base/ContentCache.h"
 
 #include <functional>
 #include <map>

@@ -42,12 +42,12 @@ void Lowering::buildGraph(const ImportedModel &model, const CacheChoice &cache) 
 }
 
 uint64_t Lowering::stepCount(size_t chips) const {
-  return graphSteps().size() + chips * chipSteps("", {}).size();
+  return graphSteps(options.buckets).size() + chips * chipSteps("", {}).size();
 }
 
 void Lowering::runPasses(const std::vector<ChipTarget> &chips,
                          const std::function<void(const std::string &, double)> &after) {
-  runOn(*graph, graphSteps(), "", after);
+  runOn(*graph, graphSteps(options.buckets), "", after);
   for (const auto &[target, chip] : chips) {
     variants.push_back({target, chip, graph->clone(), {}});
     runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);

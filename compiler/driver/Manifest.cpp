@@ -112,6 +112,7 @@ std::string manifestText(const CompileOptions &options, const ImportedModel &mod
       {"m3c", versionText()},
       {"semantics",
        {{"kv", cache.type}, {"kv_grid", cache.grid}, {"activations", options.activations}}},
+      {"part", {{"shard", options.shard}, {"layers", options.layers}}},
       {"schedule", options.schedule},
       {"disabled_passes", options.disabledPasses},
       {"targets", targets},

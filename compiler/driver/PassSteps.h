@@ -18,8 +18,9 @@ struct PassStep {
   bool required;       ///< what follows cannot do without it
 };
 
-/// Passes on the m3 function, the same for every chip.
-std::vector<PassStep> graphSteps();
+/// Passes on the m3 function, the same for every chip. `buckets`: rows of the recorded graphs, or
+/// what the pass decides.
+std::vector<PassStep> graphSteps(const std::vector<int64_t> &buckets = {});
 /// From the m3 function to kernels with assigned memory and a scheduled plan, for one chip.
 /// `schedule` holds "family.choice=value".
 std::vector<PassStep> chipSteps(const std::string &chip, const std::vector<std::string> &schedule);

@@ -28,6 +28,19 @@ void readConfig(const ModelFolder &folder, ImportedModel &model) {
                     model.findings);
 }
 
+/// A part has other shapes than the checkpoint's tensors.
+void takePart(const ImportOptions &options, ImportedModel &model) {
+  if (options.ranks == 1 && options.layers == 0)
+    return;
+  if (model.checkpoint->hasTensors())
+    throw Error("a part of a checkpoint cannot be compiled", model.folder,
+                "--shard and --layers are for measuring, with made-up weights",
+                "give a folder with config.json alone");
+  model.config = shardOf(model.config, options.ranks);
+  if (options.layers != 0)
+    model.config = firstLayers(model.config, options.layers);
+}
+
 void readTokenizer(const ModelFolder &folder, ImportedModel &model) {
   if (!folder.has("tokenizer.json")) {
     if (model.checkpoint->hasTensors())
@@ -90,6 +103,7 @@ ImportedModel importModel(const std::filesystem::path &path, const ImportOptions
   readConfig(folder, model);
   model.checkpoint = std::make_shared<const Checkpoint>(folder);
   const Checkpoint &checkpoint = *model.checkpoint;
+  takePart(options, model);
   model.digests = CheckpointDigests::of(checkpoint);
   for (const std::string &warning : checkpoint.warnings())
     model.findings.warnings.push_back(warning);

@@ -16,6 +16,8 @@ namespace m3c {
 
 struct ImportOptions {
   bool strict = false; ///< refuse keys and tensors that m3c does not know
+  int64_t ranks = 1;   ///< one rank's part of the model, of a folder with config.json alone
+  int64_t layers = 0;  ///< its first layers alone, likewise; 0 = all
 };
 
 struct ImportedModel {

@@ -1,9 +1,9 @@
 #include "compiler/toolchains/CudaInspect.h"
 
-#include "compiler/toolchains/CudaPaths.h"
 #include "compiler/toolchains/CudaResources.h"
 #include "compiler/toolchains/Subprocess.h"
 #include "runtime/base/Error.h"
+#include "runtime/drivers/nvrtc/Paths.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -40,10 +40,10 @@ public:
         search.refused.push_back(fmt::format("{} (M3C_NVDISASM): no such program", given));
       return std::move(search);
     }
-    for (const fs::path &packages : pythonPackageFolders())
+    for (const fs::path &packages : nvrtc::pythonPackageFolders())
       for (const char *folder : {"nvidia/cu13/bin", "nvidia/cuda_nvdisasm/bin"})
         tryProgram(packages / folder / "nvdisasm");
-    for (const fs::path &toolkit : cudaToolkitFolders())
+    for (const fs::path &toolkit : nvrtc::cudaToolkitFolders())
       tryProgram(toolkit / "bin" / "nvdisasm");
     StringRef path = std::getenv("PATH") ? std::getenv("PATH") : "";
     for (StringRef folder : llvm::split(path, ':'))

@@ -2,8 +2,8 @@
 
 #include "compiler/toolchains/CudaInspect.h"
 #include "compiler/toolchains/HostCompiler.h"
-#include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
+#include "runtime/drivers/nvrtc/Library.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,12 +30,12 @@ static ProbedTool probeHost() {
 }
 
 static ProbedTool probeNvrtc() {
-  const NvrtcSearch &search = findNvrtc();
+  const nvrtc::Search &search = nvrtc::search();
   if (search.usable.empty())
     return {"NVRTC", false, false,
-            fmt::format("not found; plans for NVIDIA GPUs need it: {}{}{}", nvrtcHint(),
+            fmt::format("not found; plans for NVIDIA GPUs need it: {}{}{}", nvrtc::hint(),
                         search.refused.empty() ? "" : "; ", fmt::join(search.refused, "; "))};
-  const Nvrtc &newest = *search.usable.front();
+  const nvrtc::Library &newest = *search.usable.front();
   std::string detail = fmt::format("{} at {}, for {}", newest.version(), newest.path,
                                    fmt::join(newest.architectures, " "));
   for (size_t i = 1; i < search.usable.size(); ++i)

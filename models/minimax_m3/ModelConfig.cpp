@@ -378,4 +378,35 @@ ModelConfig parseModelConfig(std::string_view content, const std::string &file,
   return config;
 }
 
+ModelConfig shardOf(const ModelConfig &whole, int64_t ranks) {
+  ModelConfig part = whole;
+  auto divide = [&](int64_t ModelConfig::*size, const char *name) {
+    if (ranks < 1 || part.*size % ranks)
+      throw Error(fmt::format("the model cannot be divided among {} ranks", ranks), name,
+                  fmt::format("{} is no multiple of {}", part.*size, ranks),
+                  "choose a number that divides heads and intermediate sizes");
+    part.*size /= ranks;
+  };
+  divide(&ModelConfig::heads, "num_attention_heads");
+  divide(&ModelConfig::kvHeads, "num_key_value_heads");
+  divide(&ModelConfig::indexHeads, "sparse_num_index_heads");
+  divide(&ModelConfig::denseIntermediate, "dense_intermediate_size");
+  divide(&ModelConfig::expertIntermediate, "intermediate_size");
+  divide(&ModelConfig::sharedIntermediate, "shared_intermediate_size");
+  divide(&ModelConfig::vocab, "vocab_size");
+  part.bosToken = part.eosToken = part.padToken = -1;
+  return part;
+}
+
+ModelConfig firstLayers(const ModelConfig &whole, int64_t count) {
+  if (count < 1 || count > whole.layers)
+    throw Error(fmt::format("{} layers cannot be taken", count), "num_hidden_layers",
+                fmt::format("the model has {}", whole.layers), "ask for 1 or more, at most these");
+  ModelConfig part = whole;
+  part.layers = count;
+  part.moeLayer.resize(size_t(count));
+  part.sparseLayer.resize(size_t(count));
+  return part;
+}
+
 } // namespace m3c

@@ -69,6 +69,14 @@ struct ModelConfig {
   bool anyMoe() const;
 };
 
+/// What one of `ranks` processors computes when attention heads, index heads, intermediate sizes
+/// and the vocabulary are divided among them. Routed experts stay all, each narrower. Special
+/// tokens are dropped, as their ids may lie in another rank's part. Throws Error naming a size that
+/// does not divide.
+ModelConfig shardOf(const ModelConfig &whole, int64_t ranks);
+/// The first `count` layers of a model. Throws Error when it has fewer, or `count` is not positive.
+ModelConfig firstLayers(const ModelConfig &whole, int64_t count);
+
 /// "f32", "bf16", "mxfp8", "nvfp4", "nvfp4-pack-quantized".
 std::string_view encodingName(WeightEncoding encoding);
 

@@ -33,6 +33,7 @@ struct DeviceInfo {
   uint64_t memoryBytes = 0;          ///< in all
   std::string software = "";         ///< version of what drives it; empty for the host
   uint64_t clockHertz = 0;           ///< the highest, where the driver says it
+  uint64_t cacheBytes = 0;           ///< of the last cache, where the driver says it
   /// Numbers of the driver's other devices whose memory this one can read and write directly.
   std::vector<unsigned> peers = {};
   bool supports(std::string_view feature) const;
@@ -162,6 +163,9 @@ public:
   /// this machine lacks it (what to install), and when the text does not compile. Any number of
   /// threads may call this at once.
   virtual std::vector<std::byte> build(const SourceText &source, const std::string &name) const;
+  /// Kernels of the driver for chores of the runtime (runtime/weights/MadeUp.h: "made_up"); null
+  /// where it has none, and the CPU does them.
+  virtual std::unique_ptr<Module> ownKernels() { return nullptr; }
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
   virtual std::unique_ptr<Graph> createGraph() = 0;

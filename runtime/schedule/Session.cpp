@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <utility>
 
 namespace m3c {
@@ -174,15 +175,48 @@ void Session::extendMadeUp(SequenceId id, uint64_t tokens) {
   checkPages(pagesFor(sequence.length + tokens, pageTokens(engine)) - first);
   takePages(sequence, sequence.length + tokens);
   sequence.length += tokens;
-  // Bytes 0x20 to 0x3f: finite and of moderate size in every cache format, scales positive.
+  // Bytes 0x20 to 0x3f: finite and of moderate size in every cache format, scales positive. After
+  // some pages the device repeats them, which is faster than to send more.
+  constexpr size_t distinct = 61;
   uint64_t pageBytes = engine.tables().cache()->page_bytes();
+  auto place = [&](size_t page) { return uint64_t(sequence.pages[page]) * pageBytes; };
   std::vector<std::byte> bytes(pageBytes);
-  uint32_t state = 1;
+  uint32_t state = id + 1;
   for (size_t page = first; page < sequence.pages.size(); ++page) {
+    if (page - first >= distinct) {
+      stream->copy(pool.memory(), place(page), pool.memory(), place(page - distinct), pageBytes);
+      continue;
+    }
     for (std::byte &byte : bytes)
       byte = std::byte(0x20 | ((state = state * 1664525 + 1013904223) >> 27));
-    stream->write(pool.memory(), uint64_t(sequence.pages[page]) * pageBytes, bytes);
+    stream->write(pool.memory(), place(page), bytes);
   }
+  stream->synchronize();
+}
+
+double Session::timeReplay(hal::Graph &graph) {
+  auto begun = std::chrono::steady_clock::now();
+  stream->replay(graph);
+  stream->synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+std::vector<double> Session::timeLaunches(std::span<const uint32_t> launches, uint32_t count,
+                                          unsigned samples) {
+  if (blocks == 0 || launches.empty() || count < 2)
+    throw Error("there are no launches to time", "session", "two or more of a step that has run");
+  std::unique_ptr<hal::Graph> before = graphs.leading(step.bucket, blocks, launches.back());
+  // The difference leaves out what starting a graph and waiting for it takes.
+  std::unique_ptr<hal::Graph> one = graphs.chain(step.bucket, blocks, launches, 1),
+                              all = graphs.chain(step.bucket, blocks, launches, count);
+  timeReplay(*before);
+  timeReplay(*all);
+  std::vector<double> seconds;
+  for (unsigned i = 0; i < samples; ++i) {
+    double least = timeReplay(*one);
+    seconds.push_back(std::max(0.0, timeReplay(*all) - least) / (count - 1));
+  }
+  return seconds;
 }
 
 void Session::takePages(Sequence &sequence, uint64_t length) {
@@ -197,8 +231,8 @@ void Session::run(std::span<const Append> appends, const LogitSink &logits,
   for (const Append &append : appends)
     pending.push_back({append.tokens.size(), 0, append.want});
   while (planner.next(pending, step)) {
-    uint32_t blocks = fillStep(appends);
-    replay(graphs.graph(step.bucket, blocks, bool(trace)));
+    fillStep(appends);
+    runStep(bool(trace));
     ++steps;
     for (const Slice &slice : step.slices) {
       alive(appends[slice.append].sequence).length += slice.count;
@@ -208,14 +242,14 @@ void Session::run(std::span<const Append> appends, const LogitSink &logits,
   }
 }
 
-uint32_t Session::fillStep(std::span<const Append> appends) {
+void Session::fillStep(std::span<const Append> appends) {
   uint64_t longestNow = 0;
   for (const Slice &slice : step.slices) {
     Sequence &sequence = alive(appends[slice.append].sequence);
     takePages(sequence, sequence.length + slice.count);
     longestNow = std::max<uint64_t>(longestNow, sequence.pages.size());
   }
-  uint32_t blocks = blocksBucket(longestNow);
+  blocks = blocksBucket(longestNow);
 
   int32_t *counts = graphs.array(plan::BatchArray::Counts);
   int32_t *ids = graphs.array(plan::BatchArray::TokenIds);
@@ -242,10 +276,15 @@ uint32_t Session::fillStep(std::span<const Append> appends) {
   counts[1] = int32_t(step.slices.size());
   counts[2] = logitRow;
   counts[3] = int32_t(blocks);
-  return blocks;
 }
 
-void Session::replay(hal::Graph &graph) {
+void Session::runStep(bool traced) {
+  if (!options.record) {
+    graphs.start(*stream, step.bucket, blocks, traced);
+    stream->synchronize();
+    return;
+  }
+  hal::Graph &graph = graphs.graph(step.bucket, blocks, traced);
   if (!stepTimes) {
     stream->replay(graph);
     stream->synchronize();

@@ -18,6 +18,8 @@ struct SessionOptions {
   uint64_t maxTokens = 0;    ///< longest sequence; 0: what model and pages allow
   std::optional<uint64_t> shuffleSeed = std::nullopt; ///< of the page order
   bool poison = false;                                ///< unused cache bytes are NaN codes
+  /// Steps are recorded as graphs and replayed; else every launch is started by itself.
+  bool record = true;
 };
 
 using SequenceId = uint32_t;
@@ -78,6 +80,15 @@ public:
   using StepTimes =
       std::function<void(uint32_t bucket, std::span<const double> seconds, const StepPlan &step)>;
   void setStepTimes(StepTimes callback) { stepTimes = std::move(callback); }
+  /// Called after a graph was recorded, where set.
+  void setRecorded(StepGraphs::Recorded callback) { graphs.setRecorded(std::move(callback)); }
+
+  /// For measuring: `samples` times the seconds that one of `launches` takes, from a graph of
+  /// `count` of them in turn. They are launches, by index in the bucket, of the step that ran last,
+  /// all of one kernel; each has its own weights and cache, so these come from memory where
+  /// together they exceed the device's caches. Throws Error before the first step.
+  std::vector<double> timeLaunches(std::span<const uint32_t> launches, uint32_t count,
+                                   unsigned samples);
 
 private:
   struct Sequence {
@@ -94,8 +105,9 @@ private:
   void checkLength(const Sequence &sequence, uint64_t more) const;
   void checkPages(uint64_t pages) const;
   void takePages(Sequence &sequence, uint64_t length);
-  uint32_t fillStep(std::span<const Append> appends);
-  void replay(hal::Graph &graph);
+  void fillStep(std::span<const Append> appends);
+  void runStep(bool traced);
+  double timeReplay(hal::Graph &graph);
   void deliver(std::span<const Append> appends, const LogitSink &logits, const TraceSink &trace);
   void deliverTrace(const TraceSink &trace);
   void checkLogits(std::span<const float> row, SequenceId sequence, uint64_t position) const;
@@ -109,6 +121,7 @@ private:
   std::vector<Sequence> sequences;
   std::vector<Pending> pending;
   StepPlan step;
+  uint32_t blocks = 0; ///< of the step
   uint64_t steps = 0;
   StepTimes stepTimes;
   std::vector<double> nodeTimes;

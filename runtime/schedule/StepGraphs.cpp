@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 namespace m3c {
 
@@ -45,6 +46,15 @@ uint64_t alignedArray(plan::BatchArray which, const plan::Target &target,
                       const StepLimits &limits) {
   uint64_t bytes = 4 * elements(which, target, limits);
   return (bytes + arrayAlignment - 1) / arrayAlignment * arrayAlignment;
+}
+
+void copyBy(hal::Graph &graph, hal::Buffer &to, uint64_t toOffset, const hal::Buffer &from,
+            uint64_t fromOffset, uint64_t bytes, std::string_view label) {
+  graph.copy(to, toOffset, from, fromOffset, bytes, label);
+}
+void copyBy(hal::Stream &stream, hal::Buffer &to, uint64_t toOffset, const hal::Buffer &from,
+            uint64_t fromOffset, uint64_t bytes, std::string_view) {
+  stream.copy(to, toOffset, from, fromOffset, bytes);
 }
 
 } // namespace
@@ -87,10 +97,14 @@ StepGraphs::StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimit
     staging.resize(engine.tables().model()->vocab());
 }
 
-hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {
+void StepGraphs::checkBlocks(uint32_t blocks) const {
   if (!std::has_single_bit(blocks) || blocks > limits.maxBlocks)
     throw Error(fmt::format("no graph for {} blocks", blocks), "session",
                 fmt::format("a power of two up to {} is needed", limits.maxBlocks));
+}
+
+hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {
+  checkBlocks(blocks);
   size_t index = (size_t(bucket) * 32 + size_t(std::countr_zero(blocks))) * 2 + traced;
   std::unique_ptr<hal::Graph> &slot = graphs.at(index);
   if (!slot)
@@ -100,19 +114,55 @@ hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {
 
 std::unique_ptr<hal::Graph> StepGraphs::record(const plan::Bucket &bucket, uint32_t blocks,
                                                bool traced) {
-  if (traced && !trace)
-    allocateTrace();
+  auto begun = std::chrono::steady_clock::now();
   std::unique_ptr<hal::Graph> graph = engine.device().createGraph();
-  if (deviceArrays)
-    graph->copy(*deviceArrays, 0, *arrays, 0, filledBytes(bucket, blocks), "step arrays");
-  auto launches = plan::list(bucket.launches());
-  for (uint32_t i = 0; i < launches.size(); ++i) {
-    recordLaunch(*graph, *launches[i], blocks);
-    if (traced)
-      recordTaps(*graph, bucket, i);
-  }
+  emit(*graph, bucket, blocks, plan::list(bucket.launches()).size(), traced);
+  graph->instantiate();
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  if (recorded)
+    recorded(bucket.rows(), blocks, graph->nodes(), took.count());
+  return graph;
+}
+
+void StepGraphs::start(hal::Stream &stream, uint32_t bucket, uint32_t blocks, bool traced) {
+  checkBlocks(blocks);
+  const plan::Bucket &entry = engine.bucket(bucket);
+  emit(stream, entry, blocks, plan::list(entry.launches()).size(), traced);
+}
+
+std::unique_ptr<hal::Graph> StepGraphs::leading(uint32_t bucket, uint32_t blocks, uint32_t count) {
+  checkBlocks(blocks);
+  std::unique_ptr<hal::Graph> graph = engine.device().createGraph();
+  emit(*graph, engine.bucket(bucket), blocks, count, false);
   graph->instantiate();
   return graph;
+}
+
+std::unique_ptr<hal::Graph> StepGraphs::chain(uint32_t bucket, uint32_t blocks,
+                                              std::span<const uint32_t> launches, uint32_t count) {
+  checkBlocks(blocks);
+  auto all = plan::list(engine.bucket(bucket).launches());
+  const plan::Launch &last = *all[launches.back()];
+  std::unique_ptr<hal::Graph> graph = engine.device().createGraph();
+  for (uint32_t i = 0; i < count; ++i)
+    emitLaunch(*graph, *all[launches[i % launches.size()]], last, blocks);
+  graph->instantiate();
+  return graph;
+}
+
+template <typename To>
+void StepGraphs::emit(To &to, const plan::Bucket &bucket, uint32_t blocks, uint32_t count,
+                      bool traced) {
+  if (traced && !trace)
+    allocateTrace();
+  if (deviceArrays)
+    copyBy(to, *deviceArrays, 0, *arrays, 0, filledBytes(bucket, blocks), "step arrays");
+  auto launches = plan::list(bucket.launches());
+  for (uint32_t i = 0; i < count; ++i) {
+    emitLaunch(to, *launches[i], *launches[i], blocks);
+    if (traced)
+      emitTaps(to, bucket, i);
+  }
 }
 
 /// A step has no more sequences than rows, and each takes `blocks` entries of the page table.
@@ -121,15 +171,19 @@ uint64_t StepGraphs::filledBytes(const plan::Bucket &bucket, uint32_t blocks) co
   return pageTableOffset + sequences * blocks * sizeof(int32_t);
 }
 
-void StepGraphs::recordLaunch(hal::Graph &graph, const plan::Launch &launch, uint32_t blocks) {
-  std::vector<uint64_t> parameters;
-  for (const plan::Arg *arg : plan::list(launch.args()))
-    parameters.push_back(parameter(*arg, blocks));
+template <typename To>
+void StepGraphs::emitLaunch(To &to, const plan::Launch &launch, const plan::Launch &activations,
+                            uint32_t blocks) {
+  parameters.clear();
+  auto args = plan::list(launch.args());
+  for (uint32_t i = 0; i < args.size(); ++i)
+    parameters.push_back(parameter(
+        args[i]->kind() == plan::ArgKind::Arena ? *activations.args()->Get(i) : *args[i], blocks));
   hal::Grid grid = {dimension(*launch.grid_x(), blocks), dimension(*launch.grid_y(), blocks),
                     dimension(*launch.grid_z(), blocks)};
   const plan::Kernel &kernel = *engine.tables().kernels()->Get(launch.kernel());
-  graph.launch(engine.kernel(launch.kernel()), grid, parameters,
-               launch.label() ? launch.label()->string_view() : kernel.name()->string_view());
+  to.launch(engine.kernel(launch.kernel()), grid, parameters,
+            launch.label() ? launch.label()->string_view() : kernel.name()->string_view());
 }
 
 uint64_t StepGraphs::parameter(const plan::Arg &arg, uint32_t blocks) const {
@@ -148,12 +202,13 @@ uint64_t StepGraphs::parameter(const plan::Arg &arg, uint32_t blocks) const {
   return 0; // checkTables lets no other kind through
 }
 
-void StepGraphs::recordTaps(hal::Graph &graph, const plan::Bucket &bucket, uint32_t launch) {
+template <typename To>
+void StepGraphs::emitTaps(To &to, const plan::Bucket &bucket, uint32_t launch) {
   auto taps = plan::list(bucket.taps());
   for (uint32_t i = 0; i < taps.size(); ++i)
     if (taps[i]->after_launch() == launch)
-      graph.copy(*trace, tapOffset(bucket, i), *arena, taps[i]->offset(),
-                 bucket.rows() * taps[i]->row_bytes(), "trace");
+      copyBy(to, *trace, tapOffset(bucket, i), *arena, taps[i]->offset(),
+             bucket.rows() * taps[i]->row_bytes(), "trace");
 }
 
 uint64_t StepGraphs::tapOffset(const plan::Bucket &bucket, uint32_t tap) const {

@@ -17,8 +17,12 @@ public:
   void check(const plan::WeightPiece &piece) const override;
   void read(const plan::WeightPiece &piece, uint64_t offset,
             std::span<std::byte> to) const override;
+  std::optional<madeup::Values> madeUp(const plan::WeightPiece &piece) const override {
+    return valuesOf(piece);
+  }
 
 private:
+  madeup::Values valuesOf(const plan::WeightPiece &piece) const;
   uint64_t rowLength(const plan::WeightPiece &piece) const;
 
   uint64_t seed;

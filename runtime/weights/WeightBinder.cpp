@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Dtype.h"
 #include "runtime/plan/List.h"
 #include "runtime/weights/CheckpointSource.h"
+#include "runtime/weights/DeviceMaker.h"
 #include "runtime/weights/Repack.h"
 #include "runtime/weights/Staging.h"
 #include "runtime/weights/SyntheticSource.h"
@@ -303,6 +304,33 @@ void loadStaged(Loader &loader, std::span<const Task> tasks, hal::Device &device
   staging.finish();
 }
 
+/// Values that a rule makes up, on the device. False where the source has others, or the device no
+/// kernel for it.
+bool makeOnDevice(std::span<const Task> tasks, const WeightSource &source, hal::Device &device,
+                  hal::Buffer &memory, const WeightProgress &progress) {
+  if (tasks.empty() || !source.madeUp(*tasks.front().piece))
+    return false;
+  std::unique_ptr<DeviceMaker> maker = DeviceMaker::create(device);
+  if (!maker)
+    return false;
+  constexpr uint64_t waitEvery = uint64_t(4) << 30; // bytes, some milliseconds
+  uint64_t total = 0, done = 0, waited = 0;
+  for (const Task &task : tasks)
+    total += task.end - task.begin;
+  for (const Task &task : tasks) {
+    if (task.begin == 0) // the whole piece
+      maker->make(memory, task.destination, *task.buffer, *task.piece, *source.madeUp(*task.piece));
+    done += task.end - task.begin;
+    if (done - waited >= waitEvery || done == total) {
+      maker->finish();
+      waited = done;
+      if (progress)
+        progress(done, total, task.piece->tensor()->string_view());
+    }
+  }
+  return true;
+}
+
 } // namespace
 
 Weights Weights::bind(const plan::Tables &tables, const plan::Target &target,
@@ -322,7 +350,7 @@ Weights Weights::bind(const plan::Tables &tables, const plan::Target &target,
   Loader loader(tasks, source, std::max(1u, threads), progress);
   if (std::byte *host = weights.memory->host())
     loader.run(tasks, host);
-  else
+  else if (!makeOnDevice(tasks, source, device, *weights.memory, progress))
     loadStaged(loader, tasks, device, *weights.memory);
   return weights;
 }

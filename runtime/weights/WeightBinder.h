@@ -28,6 +28,8 @@ public:
   /// Bytes of buffer `index`, where the CPU can reach them.
   std::span<const std::byte> bytes(uint32_t index) const;
   uint64_t totalBytes() const { return memory->size(); }
+  /// All of them.
+  const hal::Buffer &buffer() const { return *memory; }
 
 private:
   /// Places every buffer that the target reads.

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/plan/plan_generated.h"
+#include "runtime/weights/MadeUp.h"
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +23,11 @@ public:
   /// zero) or the file cannot be read. Many threads call it at once.
   virtual void read(const plan::WeightPiece &piece, uint64_t offset,
                     std::span<std::byte> to) const = 0;
+  /// What the tensor's elements are where a rule makes them up, so that a device can do that
+  /// itself.
+  virtual std::optional<madeup::Values> madeUp(const plan::WeightPiece &) const {
+    return std::nullopt;
+  }
   /// Digest of the checkpoint's config.json as a plan's manifest has it; empty where there is none.
   virtual std::string configDigest() const { return ""; }
 };

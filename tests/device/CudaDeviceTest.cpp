@@ -3,8 +3,10 @@
 // options; `--gtest_output=json:FILE` writes the results.
 #include "runtime/base/Error.h"
 #include "runtime/drivers/cuda/CudaDriver.h"
+#include "runtime/drivers/null/NullDevice.h"
 #include "runtime/weights/Staging.h"
 #include "tests/unit/hal/HalConformance.h"
+#include "tests/unit/runtime/WeightPlan.h"
 
 #include <gtest/gtest.h>
 
@@ -269,6 +271,15 @@ TEST_F(Gpu, CodeThatDoesNotLoadSaysWhy) {
                            "another chip's");
             }),
             {"cannot load code object another chip's", device->info().software});
+}
+
+TEST_F(Gpu, MakesWeightsUpAsTheCpuDoes) {
+  for (const MadeUpCase &example : madeUpCases()) {
+    std::unique_ptr<WeightSource> source = openWeights("synthetic:7", example.plan.tables());
+    NullDevice here;
+    std::vector<std::byte> expected = boundBytes(example.plan, *source, here);
+    EXPECT_EQ(boundBytes(example.plan, *source, *device), expected) << example.name;
+  }
 }
 
 // 64 MiB at a time through two stages, as weights go; the figure is for people.

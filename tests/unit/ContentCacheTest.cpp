@@ -1,5 +1,5 @@
 // The cache answers with exactly what was stored, or not at all.
-#include "compiler/driver/ContentCache.h"
+#include "runtime/base/ContentCache.h"
 #include "runtime/base/Log.h"
 
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 #include "compiler/toolchains/CudaCompiler.h"
 #include "compiler/toolchains/CudaInspect.h"
 #include "compiler/toolchains/CudaResources.h"
-#include "compiler/toolchains/Nvrtc.h"
 #include "runtime/base/Error.h"
 #include "runtime/drivers/cuda/CudaBuild.h"
+#include "runtime/drivers/nvrtc/Library.h"
 #include "tests/unit/SpillingKernel.h"
 
 #include <gtest/gtest.h>
@@ -163,7 +163,7 @@ TEST(CudaBuild, TheRuntimeBuildsTheSameBytes) {
   CudaCompileOptions options{.arch = "sm_90a"};
   std::vector<std::byte> expected = compileCudaObject("scale", source, headers, options);
   hal::SourceText text{source, {headers.begin(), headers.end()}, cudaSourceOptions(options)};
-  setenv("M3C_NVRTC", nvrtcFor("sm_90a").path.c_str(), 1);
+  setenv("M3C_NVRTC", nvrtc::libraryFor("sm_90a", "a test").path.c_str(), 1);
   EXPECT_EQ(hal::cuda::buildCuda(text, "scale", "sm_90a"), expected);
   unsetenv("M3C_NVRTC");
 }

@@ -143,6 +143,8 @@ nlohmann::ordered_json deviceJson(const hal::DeviceInfo &info) {
   nlohmann::ordered_json out = {{"driver", info.driver},     {"name", info.name},
                                 {"workers", info.workers},   {"memory_bytes", info.memoryBytes},
                                 {"software", info.software}, {"features", info.features}};
+  if (info.cacheBytes)
+    out["cache_bytes"] = info.cacheBytes;
   if (info.clockHertz)
     out["highest_clock_hertz"] = info.clockHertz;
   return out;

@@ -1,9 +1,12 @@
 #include "tools/m3-bench/Work.h"
 
+#include "runtime/base/Error.h"
 #include "runtime/plan/List.h"
 
 #include <algorithm>
 #include <charconv>
+
+#include <fmt/format.h>
 
 namespace m3c::bench {
 
@@ -17,12 +20,12 @@ uint64_t elementsOf(const plan::WeightBuffer &buffer) {
   return words ? uint64_t(buffer.panels()) * 16 * buffer.row_length() : 0;
 }
 
-/// Sums over the rows of a step.
+/// Sums over the rows of a step, all sequences together.
 struct Positions {
-  double all = 0;          ///< tokens that a row sees, itself included
-  double selected = 0;     ///< of the blocks that a sparse layer selects
-  double distinctAll = 0;  ///< tokens that some row sees
-  double distinctSelected; ///< tokens of distinct selected blocks, at most
+  double all = 0;              ///< tokens that a row sees, itself included
+  double selected = 0;         ///< of the blocks that a sparse layer selects
+  double distinctAll = 0;      ///< tokens that some row sees
+  double distinctSelected = 0; ///< tokens of distinct selected blocks, at most
 };
 
 Positions positionsOf(const plan::Model &model, const StepShape &step) {
@@ -38,6 +41,8 @@ Positions positionsOf(const plan::Model &model, const StepShape &step) {
   }
   sums.distinctAll = double(step.context + step.rows);
   sums.distinctSelected = std::min(sums.distinctAll, sums.selected);
+  for (double *sum : {&sums.all, &sums.selected, &sums.distinctAll, &sums.distinctSelected})
+    *sum *= step.requests;
   return sums;
 }
 
@@ -62,7 +67,7 @@ Work weightWork(const plan::Tables &tables, const plan::WeightBuffer &buffer, in
   const plan::Model &model = *tables.model();
   std::string_view symbol = buffer.symbol()->string_view();
   double bytes = double(buffer.bytes()), elements = double(elementsOf(buffer));
-  double rows = step.rows;
+  double rows = step.allRows();
   if (symbol.find(".experts.") != symbol.npos && model.experts()) {
     double pairs = rows * model.experts_per_token();
     double distinct = std::min<double>(model.experts(), pairs);
@@ -73,11 +78,35 @@ Work weightWork(const plan::Tables &tables, const plan::WeightBuffer &buffer, in
   if (buffer.recipe() == plan::Recipe::Raw && symbol.find("embed") != symbol.npos)
     return {bytes / model.vocab() * rows, 0};
   if (symbol.find("lm_head") != symbol.npos)
-    rows = step.logitRows;
+    rows = double(step.logitRows) * step.requests;
   return {bytes, 2 * elements * rows};
 }
 
 } // namespace
+
+StepShape parseShape(const std::string &text) {
+  StepShape shape;
+  const char *at = text.data(), *end = at + text.size();
+  auto number = [&](auto &value, char after) {
+    auto [stopped, code] = std::from_chars(at, end, value);
+    bool fine =
+        code == std::errc() && (after ? stopped != end && *stopped == after : stopped == end);
+    at = fine && after ? stopped + 1 : stopped;
+    return fine;
+  };
+  if (!number(shape.requests, 'x') || !number(shape.rows, '@') || !number(shape.context, 0) ||
+      shape.requests == 0 || shape.rows == 0 || shape.context == 0)
+    throw Error(fmt::format("'{}' is no shape of a step", text), "--shape",
+                "sequences, tokens of each in the step and tokens before it are needed",
+                "write for instance 128x1@8192", ExitCode::Usage);
+  shape.logitRows = 1;
+  return shape;
+}
+
+std::string shapeName(const StepShape &shape) {
+  return shape.requests == 1 ? fmt::format("{}+{}", shape.context, shape.rows)
+                             : fmt::format("{}+{}x{}", shape.context, shape.requests, shape.rows);
+}
 
 int layerOfLabel(std::string_view label) {
   int layer = -1;
@@ -92,6 +121,18 @@ std::string kindOfLabel(std::string_view label) {
   return std::string(label.substr(label.find('.', layerPrefix.size()) + 1));
 }
 
+static bool isSparse(const plan::Tables &tables, int layer) {
+  auto sparse = plan::list(tables.model()->sparse_layers());
+  return layer >= 0 && size_t(layer) < sparse.size() && sparse[size_t(layer)];
+}
+
+std::string kindOf(const plan::Tables &tables, const plan::Launch &launch) {
+  std::string_view label = launch.label() ? launch.label()->string_view() : "";
+  std::string kind = kindOfLabel(label);
+  bool attends = kind.find("attention") != kind.npos;
+  return attends && !isSparse(tables, layerOfLabel(label)) ? "dense_" + kind : kind;
+}
+
 Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const StepShape &step) {
   Work work;
   const plan::Kernel &kernel = *tables.kernels()->Get(launch.kernel());
@@ -103,18 +144,16 @@ Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const St
   std::string_view family = kernel.family() ? kernel.family()->string_view() : "";
   if (family == "index_score")
     work += scoreWork(tables, step);
-  if (family == "attention") {
-    auto sparse = plan::list(tables.model()->sparse_layers());
-    work += attentionWork(
-        tables, layer >= 0 && size_t(layer) < sparse.size() && sparse[size_t(layer)], step);
-  }
+  if (family == "attention")
+    work += attentionWork(tables, isSparse(tables, layer), step);
   return work;
 }
 
 const plan::Bucket *bucketFor(const plan::Target &target, const StepShape &step) {
   const plan::Bucket *best = nullptr;
   for (const plan::Bucket *bucket : plan::list(target.buckets()))
-    if (bucket->rows() >= step.rows && bucket->logit_rows() >= step.logitRows &&
+    if (bucket->rows() >= step.allRows() &&
+        bucket->logit_rows() >= step.logitRows * step.requests &&
         (!best || bucket->rows() < best->rows()))
       best = bucket;
   return best;

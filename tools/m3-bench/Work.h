@@ -14,14 +14,22 @@
 
 namespace m3c::bench {
 
-/// One step of one sequence.
+/// One step of some sequences of equal length.
 struct StepShape {
-  uint64_t context = 0; ///< tokens in the cache before it
-  uint32_t rows = 1;    ///< tokens of it
-  uint32_t logitRows = 1;
+  uint64_t context = 0;   ///< tokens of each in the cache before it
+  uint32_t rows = 1;      ///< tokens of each
+  uint32_t logitRows = 1; ///< of each
   /// Experts that its rows chose, by layer; a layer that is missing counts as min(all, rows·top-k).
   std::vector<uint32_t> distinctExperts = {};
+  uint32_t requests = 1; ///< sequences
+
+  uint32_t allRows() const { return requests * rows; }
 };
+
+/// "128x1@8192": sequences, tokens of each in the step, tokens before. Throws Error.
+StepShape parseShape(const std::string &text);
+/// "8192+1", with several sequences "8192+128x1": part of the names of results.
+std::string shapeName(const StepShape &shape);
 
 struct Work {
   double bytes = 0, operations = 0;
@@ -36,6 +44,8 @@ struct Work {
 int layerOfLabel(std::string_view label);
 /// The label without its layer: "attention".
 std::string kindOfLabel(std::string_view label);
+/// The same, where attention over all tokens is told from attention over blocks: "dense_attention".
+std::string kindOf(const plan::Tables &tables, const plan::Launch &launch);
 
 Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const StepShape &step);
 

@@ -20,24 +20,33 @@ constexpr uint64_t firstPrompt = 8; // tokens of the start measurement
 
 } // namespace
 
-Workload::Workload(const PlanOptions &given, uint64_t tokens) : options(given), random(given.seed) {
-  open(options, tokens);
+Workload::Workload(const PlanOptions &given, const Need &need)
+    : options(given), random(given.seed) {
+  open(options, need);
 }
 
-void Workload::open(const PlanOptions &options, uint64_t tokens) {
+uint64_t Workload::pagesOf(uint64_t tokens) const {
+  uint64_t page = tables().cache()->page_tokens();
+  return (tokens + page - 1) / page;
+}
+
+void Workload::open(const PlanOptions &options, const Need &need) {
   UsageClock begun;
   hal::DeviceOptions device;
   device.threads = options.threads;
   device.device = options.device;
   loaded = std::make_unique<Engine>(plan::PlanFile::open(options.plan), device);
   times.open = begun.wallSeconds();
-  uint64_t page = tables().cache()->page_tokens(), longest = tables().model()->max_positions();
-  if (tokens > longest)
-    throw Error(fmt::format("{} tokens are too many", tokens), options.plan,
+  uint64_t longest = tables().model()->max_positions();
+  if (need.tokens > longest)
+    throw Error(fmt::format("{} tokens are too many", need.tokens), options.plan,
                 fmt::format("the model's context is {} tokens", longest),
                 "ask for a shorter --context or --prompt");
   SessionOptions session;
-  session.pages = (std::max(tokens, firstPrompt) + page - 1) / page + 1;
+  uint64_t tokens = std::max(need.tokens, firstPrompt);
+  session.pages = std::max(need.pages, pagesOf(tokens)) + 1;
+  session.maxSequences = need.sequences;
+  session.maxTokens = pagesOf(tokens) * tables().cache()->page_tokens();
   session.chunk = options.chunk;
   Session::checkMemory(*loaded, session);
   begun = UsageClock();
@@ -64,14 +73,25 @@ std::span<const int32_t> Workload::nextTokens(uint64_t count) {
 
 SequenceId Workload::prefill(uint64_t tokens, ExpertCounts *experts) {
   SequenceId sequence = running->create();
-  Append append{sequence, nextTokens(tokens), Want::Last};
-  if (!experts) {
-    running->run({&append, 1}, nullptr);
-    return sequence;
-  }
+  append(std::span(&sequence, 1), tokens, experts);
+  return sequence;
+}
+
+void Workload::append(std::span<const SequenceId> sequences, uint64_t tokens,
+                      ExpertCounts *experts) {
+  std::span<const int32_t> all = nextTokens(tokens * sequences.size());
+  appends.clear();
+  for (SequenceId sequence : sequences)
+    appends.push_back({sequence, all.subspan(appends.size() * tokens, tokens), Want::Last});
+  run(appends, experts);
+}
+
+void Workload::run(std::span<const Append> appends, ExpertCounts *experts) {
+  if (!experts)
+    return running->run(appends, nullptr);
   uint32_t layers = tables().model()->layers(), chosen = tables().model()->experts_per_token();
   std::vector<std::vector<std::set<int32_t>>> seen;
-  running->run({&append, 1}, nullptr, [&](const TraceRow &row) {
+  running->run(appends, nullptr, [&](const TraceRow &row) {
     size_t step = row.token / options.chunk;
     if (row.kind != plan::TapKind::Experts)
       return;
@@ -86,20 +106,14 @@ SequenceId Workload::prefill(uint64_t tokens, ExpertCounts *experts) {
     for (const auto &layer : step)
       counts.push_back(uint32_t(layer.size()));
   }
-  return sequence;
 }
 
-SequenceId Workload::grown(uint64_t tokens) {
-  if (tokens <= longestReal)
+SequenceId Workload::grown(uint64_t tokens, bool madeUp) {
+  if (tokens <= longestReal && !madeUp)
     return prefill(tokens);
   SequenceId sequence = running->create();
   running->extendMadeUp(sequence, tokens);
   return sequence;
-}
-
-void Workload::append(SequenceId sequence, uint64_t tokens) {
-  Append append{sequence, nextTokens(tokens), Want::Last};
-  running->run({&append, 1}, nullptr);
 }
 
 std::vector<StepShape> Workload::prefillShapes(uint64_t tokens, const ExpertCounts &experts) const {

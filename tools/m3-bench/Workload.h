@@ -23,8 +23,15 @@ struct StartTimes {
 
 class Workload {
 public:
-  /// Opens everything for sequences of up to `tokens` tokens; `start` gets the times.
-  Workload(const PlanOptions &options, uint64_t tokens);
+  /// What the steps need: tokens of the longest sequence, sequences at once, and pages of the cache
+  /// (0: one such sequence).
+  struct Need {
+    uint64_t tokens = 0;
+    uint32_t sequences = 1;
+    uint64_t pages = 0;
+  };
+  /// Opens everything for these steps; `start` gets the times.
+  Workload(const PlanOptions &options, const Need &need);
 
   const Engine &engine() const { return *loaded; }
   const plan::Tables &tables() const { return loaded->tables(); }
@@ -40,23 +47,30 @@ public:
   /// step and layer is counted: (*experts)[step][layer].
   using ExpertCounts = std::vector<std::vector<uint32_t>>;
   SequenceId prefill(uint64_t tokens, ExpertCounts *experts = nullptr);
-  /// The same where only the length counts: beyond `longestReal` tokens the cache is made up.
-  SequenceId grown(uint64_t tokens);
+  /// The same where only the length counts: beyond `longestReal` tokens, or as
+  /// asked for, the cache is made up.
+  SequenceId grown(uint64_t tokens, bool madeUp = false);
   static constexpr uint64_t longestReal = 4096; ///< tokens
   /// Appends random tokens.
-  void append(SequenceId sequence, uint64_t tokens);
+  void append(SequenceId sequence, uint64_t tokens) { append(std::span(&sequence, 1), tokens); }
+  /// The same to several sequences in one step, counting experts as `prefill` does.
+  void append(std::span<const SequenceId> sequences, uint64_t tokens,
+              ExpertCounts *experts = nullptr);
 
   /// Shapes of the steps that take in `tokens` tokens.
   std::vector<StepShape> prefillShapes(uint64_t tokens, const ExpertCounts &experts) const;
   /// Bytes of all weights, and of the cache at this context.
   uint64_t workingSet(uint64_t context) const;
+  /// Pages of a sequence of `tokens` tokens.
+  uint64_t pagesOf(uint64_t tokens) const;
 
   /// Plan, model, device and start, for a report.
   nlohmann::ordered_json json() const;
   std::string text() const;
 
 private:
-  void open(const PlanOptions &options, uint64_t tokens);
+  void open(const PlanOptions &options, const Need &need);
+  void run(std::span<const Append> appends, ExpertCounts *experts);
   std::span<const int32_t> nextTokens(uint64_t count);
 
   PlanOptions options;
@@ -65,6 +79,7 @@ private:
   StartTimes times;
   uint64_t random;
   std::vector<int32_t> ids;
+  std::vector<Append> appends;
 };
 
 } // namespace m3c::bench

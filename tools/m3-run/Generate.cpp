@@ -246,7 +246,7 @@ SessionOptions checkedSession(const Engine &engine, const Arguments &arguments, 
     throw Error("the prompt is empty", "m3-run generate", "at least one token is needed",
                 "give some text");
   SessionOptions options;
-  options.chunk = arguments.run.chunk;
+  applyTo(options, arguments.run);
   options.pages =
       arguments.run.pages ? arguments.run.pages : (prompt + maxTokens + page - 1) / page;
   uint64_t cache = options.pages * page, limit = std::min(context, cache);
@@ -299,6 +299,7 @@ int runGenerate(const Arguments &arguments) {
 
   loadWeights(*engine, arguments.run, options);
   Session session(*engine, options);
+  mentionGraphs(session);
 
   std::signal(SIGINT, [](int) { interrupted = true; });
   std::signal(SIGPIPE, SIG_IGN);

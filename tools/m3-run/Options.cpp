@@ -22,6 +22,8 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--emulate-seed", options.emulationSeed,
                  "Of the order in which emulated threads run")
       ->capture_default_str();
+  app.add_flag("--no-graphs", options.noGraphs,
+               "Start each launch by itself instead of recording steps; slower");
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--kv-pages", options.pages,
                  "Pages of the KV cache, 128 tokens each; 0 = what the run needs")
@@ -48,6 +50,20 @@ std::unique_ptr<Engine> openEngine(const RunOptions &options) {
 void reportEmulation(const Engine &engine) {
   if (std::string line = hal::emulationSummary(engine.device()); !line.empty())
     fmt::print(stderr, "emulated {}\n", line);
+}
+
+void applyTo(SessionOptions &session, const RunOptions &options) {
+  session.chunk = options.chunk;
+  session.record = !options.noGraphs;
+}
+
+void mentionGraphs(Session &session) {
+  constexpr double noticeable = 0.25; // seconds
+  session.setRecorded([](uint32_t rows, uint32_t blocks, size_t nodes, double seconds) {
+    if (seconds > noticeable)
+      log::info("recorded a graph of {} nodes for {} rows and {} blocks in {:.1f} s", nodes, rows,
+                blocks, seconds);
+  });
 }
 
 bool isSynthetic(const std::string &weights) { return weights.starts_with("synthetic:"); }

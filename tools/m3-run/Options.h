@@ -20,6 +20,7 @@ struct RunOptions {
   bool checkLaunches = false; ///< likewise
   std::string emulate;        ///< likewise
   uint64_t emulationSeed = 1; ///< likewise
+  bool noGraphs = false;      ///< each launch is started by itself
   uint64_t pages = 0;         ///< 0: as many as the run needs
   uint32_t chunk = 512;
   std::string progress = "auto";
@@ -36,6 +37,10 @@ void reportEmulation(const Engine &engine);
 
 /// Foresees the memory, then reads the weights with progress on standard error.
 void loadWeights(Engine &engine, const RunOptions &options, const SessionOptions &session);
+
+/// What the options say about a session; graphs that take long to record are mentioned.
+void applyTo(SessionOptions &session, const RunOptions &options);
+void mentionGraphs(Session &session);
 
 /// True for "synthetic:SEED".
 bool isSynthetic(const std::string &weights);

@@ -27,10 +27,12 @@ int runScore(Arguments arguments) {
   std::unique_ptr<Engine> engine = openEngine(arguments.run);
   ScoreInput input = ScoreInput::read(arguments.input, engine->tables().model()->vocab());
   SessionOptions session = scoreSession(*engine, input, options);
+  applyTo(session, arguments.run);
   if (arguments.run.pages)
     session.pages = arguments.run.pages;
   loadWeights(*engine, arguments.run, session);
   Session sequences(*engine, session);
+  mentionGraphs(sequences);
 
   auto begun = std::chrono::steady_clock::now();
   Progress progress(*parseProgressMode(arguments.run.progress));

@@ -134,6 +134,13 @@ std::function<int()> setUpCompile(CLI::App &app) {
                  "activations=f32 or activations=bf16: what one kernel hands to the next; the "
                  "target's default when absent")
       ->delimiter(',');
+  app.add_option("--shard", options.shard,
+                 "one rank's part, as tp4, of a folder with config.json alone: for measuring");
+  app.add_option("--layers", options.layers, "the first layers alone, likewise; 0 = all")
+      ->check(CLI::Range(0, 1000));
+  app.add_option("--buckets", options.buckets,
+                 "most rows of each recorded graph, ascending; powers of two up to 512 when absent")
+      ->delimiter(',');
   addPassOptions(app, *arguments);
   app.add_flag("--strict", options.strict, "refuse unknown keys and tensors");
   app.add_flag("--dry-run", options.dryRun, "say what would be built: memory, kernels, time");

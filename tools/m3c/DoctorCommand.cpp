@@ -1,7 +1,7 @@
 // `m3c doctor`: tools and versions found, what this machine can run, and what is missing. Exit code
 // 1 when something that compiling or running needs is missing.
-#include "compiler/driver/ContentCache.h"
 #include "compiler/toolchains/Probe.h"
+#include "runtime/base/ContentCache.h"
 #include "runtime/drivers/Drivers.h"
 #include "tools/m3c/Commands.h"
 

@@ -41,6 +41,7 @@ enum : Result {
 enum : int {
   AttributeClockKilohertz = 13,
   AttributeMultiprocessors = 16,
+  AttributeCacheBytes = 38,
   AttributeSharedBytesPerMultiprocessor = 81,
   AttributeComputeMajor = 75,
   AttributeComputeMinor = 76,

@@ -6,11 +6,11 @@
 
 namespace m3c::hal::cuda {
 
-/// Machine code for `architecture` ("sm_90a"). Looks for libnvrtc at M3C_NVRTC (a library or its
-/// folder; then nowhere else), in the library path, in /usr/local/cuda and in the wheels of
-/// $VIRTUAL_ENV. Throws Error saying what to install when there is none that knows the
-/// architecture, and with the compiler's log for text that does not compile. Any number of threads
-/// may call this at once.
+/// Machine code for `architecture` ("sm_90a"). What was built once is kept in the user's cache
+/// folder (runtime/base/ContentCache.h) under the digest of text, headers, options and compiler.
+/// Throws Error saying what to install when there is no libnvrtc that knows the architecture
+/// (runtime/drivers/nvrtc/Library.h says where it is looked for), and with the compiler's log for
+/// text that does not compile. Any number of threads may call this at once.
 std::vector<std::byte> buildCuda(const SourceText &source, const std::string &name,
                                  const std::string &architecture);
 

@@ -18,6 +18,7 @@ public:
   std::unique_ptr<Buffer> allocate(uint64_t bytes, MemoryKind kind, std::string_view what) override;
   std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) override;
   std::vector<std::byte> build(const SourceText &source, const std::string &name) const override;
+  std::unique_ptr<Module> ownKernels() override;
   std::unique_ptr<Stream> createStream() override;
   std::unique_ptr<Event> createEvent() override;
   std::unique_ptr<Graph> createGraph() override;

@@ -105,6 +105,7 @@ private:
     };
     info.workers = unsigned(attribute(AttributeMultiprocessors));
     info.clockHertz = uint64_t(attribute(AttributeClockKilohertz)) * 1000;
+    info.cacheBytes = uint64_t(attribute(AttributeCacheBytes));
     info.features =
         architectures(attribute(AttributeComputeMajor), attribute(AttributeComputeMinor));
     info.software = softwareText(library->version());

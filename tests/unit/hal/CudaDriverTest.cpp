@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <dlfcn.h>
+#include <filesystem>
 
 using namespace m3c;
 using namespace m3c::hal;
@@ -71,6 +72,7 @@ TEST_F(CudaDriver, DevicesSayWhatCodeTheyRun) {
   EXPECT_EQ(devices[0].workers, 132u);
   EXPECT_EQ(devices[0].memoryBytes, 1u << 30);
   EXPECT_EQ(devices[0].clockHertz, 1980000000u);
+  EXPECT_EQ(devices[0].cacheBytes, 50u << 20);
   EXPECT_NE(devices[0].software.find("CUDA 13.0"), std::string::npos);
   EXPECT_EQ(devices[1].peers, std::vector<unsigned>{0});
 }
@@ -304,8 +306,19 @@ TEST_F(CudaDriver, ALaunchThatIsRefusedIsNamed) {
 TEST_F(CudaDriver, SourceIsBuiltWhereThereIsACompiler) {
   std::unique_ptr<Device> device = open();
   SourceText source{".version 8.0\n.entry nothing(\n", {{"tile.h", "// tiles"}}, {"--std=c++20"}};
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "built_kernels";
+  std::filesystem::remove_all(folder);
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
   setenv("M3C_NVRTC", M3C_FAKE_NVRTC, 1);
+  void *compiler = dlopen(M3C_FAKE_NVRTC, RTLD_NOW | RTLD_LOCAL);
+  auto compilations = reinterpret_cast<int (*)()>(dlsym(compiler, "fakeNvrtcCompilations"));
+  int before = compilations();
   std::vector<std::byte> code = device->build(source, "nothing");
+  EXPECT_EQ(device->build(source, "nothing"), code); // from the disk
+  EXPECT_EQ(compilations() - before, 1);
+  source.options.push_back("--fmad=false"); // part of what decides
+  device->build(source, "nothing");
+  EXPECT_EQ(compilations() - before, 2);
   EXPECT_EQ(device->load(code, "nothing")->kernel("nothing", {})->name(), "nothing");
   source.text += "broken";
   expectAll(messageOf([&] { device->build(source, "nothing"); }),
@@ -317,4 +330,6 @@ TEST_F(CudaDriver, SourceIsBuiltWhereThereIsACompiler) {
   setenv("M3C_NVRTC", M3C_FAKE_CUDA, 1);
   expectAll(messageOf([&] { device->build(source, "nothing"); }), {"too old", "nvrtcVersion"});
   unsetenv("M3C_NVRTC");
+  unsetenv("XDG_CACHE_HOME");
+  dlclose(compiler);
 }

@@ -6,7 +6,9 @@
 #include "tests/unit/hal/FakeCuda.h"
 #include "runtime/drivers/cuda/CudaApi.h"
 #include "runtime/hal/HostKernel.h"
+#include "runtime/weights/MadeUp.h"
 
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,7 @@
 #include <vector>
 
 using namespace m3c::hal::cuda;
+namespace madeup = m3c::madeup;
 
 extern "C" {
 void add_to(void *const *, uint32_t, uint32_t, uint32_t, void *);
@@ -30,6 +33,18 @@ void toy_logits(void *const *, uint32_t, uint32_t, uint32_t, void *);
 
 namespace {
 
+/// The driver's own kernel, a block of it.
+void made_up(void *const *params, uint32_t x, uint32_t, uint32_t, void *) {
+  auto at = [&](int i) { return *static_cast<const uint64_t *>(params[i]); };
+  auto word = [&](int i) { return madeup::Word(at(i)); };
+  madeup::Values values = {word(2), word(3), word(4), word(5), std::bit_cast<float>(word(6)),
+                           at(1)};
+  madeup::Placement place = {word(7), word(8), word(9), word(10), at(11), at(12), at(13), at(14)};
+  for (uint64_t i = 0; i < madeup::itemsOfBlock; ++i)
+    if (uint64_t item = uint64_t(x) * madeup::itemsOfBlock + i; item < at(15))
+      madeup::placeItem(reinterpret_cast<unsigned char *>(at(0)), values, place, item);
+}
+
 constexpr Result invalidValue = 1, invalidContext = 201, illegalAddress = 700;
 constexpr size_t memoryBytes = 1 << 30;
 
@@ -40,10 +55,15 @@ struct FakeFunction {
   int maxDynamicShared = 48 * 1024;
 };
 
-const FakeFunction kernels[] = {{"add_to", add_to, 2},          {"write_index", write_index, 3},
-                                {"use_shared", use_shared, 1},  {"nothing", nothing, 0},
-                                {"toy_insert", toy_insert, 7},  {"toy_taps", toy_taps, 9},
-                                {"toy_logits", toy_logits, 11}, {"crash", nullptr, 1}};
+const FakeFunction kernels[] = {{"add_to", add_to, 2},
+                                {"write_index", write_index, 3},
+                                {"use_shared", use_shared, 1},
+                                {"nothing", nothing, 0},
+                                {"toy_insert", toy_insert, 7},
+                                {"toy_taps", toy_taps, 9},
+                                {"toy_logits", toy_logits, 11},
+                                {"crash", nullptr, 1},
+                                {"made_up", made_up, madeup::parameterCount}};
 
 struct FakeModule {
   std::string text;
@@ -239,12 +259,11 @@ Result cuDeviceGetName(char *name, int length, DeviceId) {
   return Success;
 }
 Result cuDeviceGetAttribute(int *value, int attribute, DeviceId) {
-  static const std::map<int, int> values = {{AttributeClockKilohertz, 1980000},
-                                            {AttributeMultiprocessors, 132},
-                                            {AttributeComputeMajor, 9},
-                                            {AttributeComputeMinor, 0},
-                                            {AttributeSharedBytesPerBlock, 232448},
-                                            {AttributeVirtualMemory, 1}};
+  static const std::map<int, int> values = {
+      {AttributeClockKilohertz, 1980000}, {AttributeMultiprocessors, 132},
+      {AttributeCacheBytes, 50 << 20},    {AttributeComputeMajor, 9},
+      {AttributeComputeMinor, 0},         {AttributeSharedBytesPerBlock, 232448},
+      {AttributeVirtualMemory, 1}};
   *value = values.at(attribute);
   return Success;
 }

@@ -30,6 +30,29 @@ TEST(Import, AFolderWithConfigAloneIsSynthetic) {
   EXPECT_EQ(full.weights.size(), 363u + 114u + 540u + 21888u);
 }
 
+TEST(Import, APartOfAModelForMeasuring) {
+  ImportedModel part = importModel(M3C_TEST_DATA "/m31-full", {.ranks = 4, .layers = 5});
+  EXPECT_EQ(part.config.heads, 16);
+  EXPECT_EQ(part.config.kvHeads, 1);
+  EXPECT_EQ(part.config.indexHeads, 1);
+  EXPECT_EQ(part.config.expertIntermediate, 768);
+  EXPECT_EQ(part.config.vocab, 50016);
+  EXPECT_EQ(part.config.layers, 5);
+  EXPECT_EQ(part.config.eosToken, -1);
+  int64_t experts = 0;
+  for (const Weight &weight : part.weights) {
+    if (weight.shape == std::vector<int64_t>{768, 6144})
+      ++experts;
+    EXPECT_EQ(weight.symbol.find("layers.5."), std::string::npos) << weight.symbol;
+  }
+  EXPECT_EQ(experts, 2 * 2 * 129); // gate and up of two layers, the shared expert among them
+  expectError([] { importModel(M3C_TEST_DATA "/m31-full", {.ranks = 3}); },
+              {"num_attention_heads", "64 is no multiple of 3"});
+  expectError([] { importModel(M3C_TEST_DATA "/m31-full", {.layers = 61}); }, {"61", "has 60"});
+  expectError([] { importModel(M3C_TEST_DATA "/m31-nano", {.layers = 1}); },
+              {"a part of a checkpoint", "config.json alone"});
+}
+
 // The library's own way to write the configuration of m3-tiny reads as the same model.
 TEST(Import, ReadsWhatTheLibraryWrites) {
   ImportedModel library = importModel(M3C_TEST_DATA "/m3-tiny-library", {.strict = true});

@@ -133,6 +133,30 @@ TEST(Work, FindsTheBucketAndTheLabel) {
   EXPECT_EQ(kindOfLabel("head"), "head");
 }
 
+TEST(Work, ShapesOfSeveralSequences) {
+  StepShape shape = parseShape("128x8@8192");
+  EXPECT_EQ(shape.requests, 128u);
+  EXPECT_EQ(shape.rows, 8u);
+  EXPECT_EQ(shape.context, 8192u);
+  EXPECT_EQ(shapeName(shape), "8192+128x8");
+  EXPECT_EQ(shapeName(parseShape("1x4@130")), "130+4");
+  for (const char *text : {"", "8192", "1x1", "x1@1", "1x@1", "0x1@1", "1x0@1", "1x1@0", "1x1@1 ",
+                           "1x1@1x1", "-1x1@1", "99999999999x1@1"})
+    EXPECT_THROW(parseShape(text), Error) << text;
+  // Three sequences do three times the work of one, and share the experts that they choose.
+  plan::PlanFile plan = expertPlan();
+  const plan::Bucket &bucket = *plan.tables().targets()->Get(0)->buckets()->Get(1);
+  StepShape one{299, 1, 1, {}}, three{299, 1, 1, {}, 3};
+  for (uint32_t launch : {0u, 1u}) {
+    Work single = launchWork(plan.tables(), *bucket.launches()->Get(launch), one);
+    Work all = launchWork(plan.tables(), *bucket.launches()->Get(launch), three);
+    EXPECT_DOUBLE_EQ(all.bytes, 3 * single.bytes);
+    EXPECT_DOUBLE_EQ(all.operations, 3 * single.operations);
+  }
+  EXPECT_DOUBLE_EQ(launchWork(plan.tables(), *bucket.launches()->Get(2), three).bytes, 6 * 1024);
+  EXPECT_EQ(bucketFor(*plan.tables().targets()->Get(0), three)->rows(), 4u);
+}
+
 TEST(LimitMeter, MeasuresEveryLevel) {
   hal::LimitMeter meter(1);
   ASSERT_FALSE(meter.levels().empty());
@@ -188,6 +212,20 @@ TEST_F(BenchTool, MeasuresStepsAndKernels) {
   EXPECT_EQ(run("compare " + at("step.json") + " " + at("kernel.json")), 1); // nothing in common
   EXPECT_EQ(run("compare " + at("step.json") + " " + at("toy.m3plan")), 1);
   EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --rows 4000"), 1);
+  for (const char *timing : {"place", "chain"}) {
+    EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --shape 1x1@130,3x1@200 --repeats 2 --timing " +
+                  timing + " --threads 1 -o " + at("shapes.json")),
+              0)
+        << timing;
+    std::vector<Result> shapes = readResults(at("shapes.json"));
+    ASSERT_EQ(shapes.size(), 6u);
+    EXPECT_TRUE(shapes[0].name.ends_with("@130+1")) << shapes[0].name;
+    EXPECT_TRUE(shapes[5].name.ends_with("@200+3x1")) << shapes[5].name;
+    EXPECT_EQ(shapes[5].samples.size(), 2u);
+  }
+  EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --shape 40x1@130"), 1);
+  EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --shape 1x1"), 2);
+  EXPECT_EQ(run("kernel " + at("toy.m3plan") + " --kinds absent"), 1);
   EXPECT_EQ(run("step " + at("toy.m3plan") + " --context 100000"), 1);
   EXPECT_EQ(run("step"), 2);
 }

@@ -433,6 +433,7 @@ TEST(SessionOnAGpu, APlanWithoutCodeForItIsBuiltFromItsSource) {
   options.features = {"sm_80a"};
   options.source = toyText;
   options.sourceFeatures = {"sm_75", "sm_90"};
+  setenv("XDG_CACHE_HOME", testing::TempDir().c_str(), 1); // what is built stays there
   setenv("M3C_NVRTC", M3C_FAKE_NVRTC, 1);
   std::unique_ptr<Engine> engine = fakeGpuEngine(options);
   EXPECT_EQ(engine->codeBytes(), std::string_view(toyText).size());

@@ -7,7 +7,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/weights/CheckpointSource.h"
 #include "runtime/weights/WeightBinder.h"
-#include "tests/unit/runtime/ToyPlan.h"
+#include "tests/unit/runtime/WeightPlan.h"
 
 #include <gtest/gtest.h>
 
@@ -17,48 +17,9 @@
 
 using namespace m3c;
 using plan::Recipe;
+using test::planWith;
 
 namespace {
-
-struct Piece {
-  std::string tensor, dtype;
-  std::vector<int64_t> shape;
-  uint32_t firstPanel = 0, panelStep = 1;
-  uint64_t destOffset = 0;
-};
-
-/// A toy plan with one more weight buffer, number 1.
-plan::PlanFile planWith(Recipe recipe, uint32_t bits, uint64_t rowLength, uint32_t panels,
-                        uint64_t bytes, const std::vector<Piece> &pieces, uint32_t abreast = 1) {
-  plan::PlanWriter writer;
-  plan::TablesT tables = test::toyTables(writer.addSection(plan::SectionKind::Code, "code"));
-  auto buffer = std::make_unique<plan::WeightBufferT>();
-  buffer->symbol = "w";
-  buffer->recipe = recipe;
-  buffer->bits = bits;
-  buffer->row_length = rowLength;
-  buffer->panels = panels;
-  buffer->abreast = abreast;
-  buffer->bytes = bytes;
-  for (const Piece &piece : pieces) {
-    auto entry = std::make_unique<plan::WeightPieceT>();
-    entry->tensor = piece.tensor;
-    entry->dtype = piece.dtype;
-    entry->shape = piece.shape;
-    entry->first_panel = piece.firstPanel;
-    entry->panel_step = piece.panelStep;
-    entry->dest_offset = piece.destOffset;
-    buffer->pieces.push_back(std::move(entry));
-  }
-  tables.weights.push_back(std::move(buffer));
-  for (auto &launch : tables.targets[0]->buckets[0]->launches) // only what launches read is bound
-    for (auto &arg : launch->args)
-      if (arg->kind == plan::ArgKind::Weight)
-        arg->index = 1;
-  writer.setTables(tables);
-  writer.setManifest("{}");
-  return plan::PlanFile::fromBytes(writer.bytes(), "test.m3plan");
-}
 
 /// Every byte is a function of the tensor's name and the byte's place.
 uint8_t byteOf(std::string_view tensor, uint64_t at) {
@@ -476,6 +437,20 @@ TEST(Weights, OnAGpuTheyAreTheSameBytes) {
         << "buffer " << i;
   }
   EXPECT_EQ(gpu->counters().allocatedBytes, sent.totalBytes()); // the stages are gone
+}
+
+// The fake GPU runs the text of the kernel that a real one has, beside the CPU's maker and
+// repacking.
+TEST(Weights, MadeUpOnAGpuTheyAreTheSameBytes) {
+  for (const test::MadeUpCase &example : test::madeUpCases()) {
+    std::unique_ptr<WeightSource> source = openWeights("synthetic:7", example.plan.tables());
+    hal::NullDevice here;
+    std::unique_ptr<hal::Device> gpu = hal::createCudaDriver(M3C_FAKE_CUDA)->open(0, {});
+    std::vector<std::byte> expected = test::boundBytes(example.plan, *source, here);
+    EXPECT_EQ(test::boundBytes(example.plan, *source, *gpu), expected) << example.name;
+    EXPECT_GT(gpu->counters().kernelsLaunched, 0u) << example.name;
+    EXPECT_TRUE(std::ranges::any_of(expected, [](std::byte byte) { return byte != std::byte(0); }));
+  }
 }
 
 TEST(Weights, AFaultOnTheWayToAGpuIsThrown) {

@@ -1,4 +1,4 @@
-#include "compiler/driver/ContentCache.h"
+#include "runtime/base/ContentCache.h"
 
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"

@@ -1,9 +1,9 @@
-#include "compiler/toolchains/Nvrtc.h"
+#include "runtime/drivers/nvrtc/Library.h"
 
-#include "compiler/toolchains/CudaPaths.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Hash.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/drivers/nvrtc/Paths.h"
 
 #include <algorithm>
 #include <charconv>
@@ -17,7 +17,7 @@
 
 namespace fs = std::filesystem;
 
-namespace m3c::toolchains {
+namespace m3c::nvrtc {
 
 namespace {
 
@@ -33,7 +33,7 @@ std::string loadedPath(void *handle, const std::string &otherwise) {
 
 class Finder {
 public:
-  NvrtcSearch run() {
+  Search run() {
     if (const char *given = std::getenv("M3C_NVRTC"); given && *given) {
       std::error_code ignored;
       if (fs::is_directory(given, ignored))
@@ -68,9 +68,9 @@ private:
         search.refused.push_back(fmt::format("{}: {}", name, dlerror()));
       return;
     }
-    Nvrtc library;
+    Library library;
     library.path = loadedPath(handle, name);
-    for (const Nvrtc *known : search.usable)
+    for (const Library *known : search.usable)
       if (known->path == library.path) {
         dlclose(handle);
         return;
@@ -83,18 +83,18 @@ private:
     library.call.nvrtcVersion(&library.major, &library.minor);
     library.architectures = library.call.architectures();
     // Newest first; of equals, the first found.
-    auto place = std::ranges::find_if(search.usable, [&](const Nvrtc *known) {
+    auto place = std::ranges::find_if(search.usable, [&](const Library *known) {
       return std::pair(known->major, known->minor) < std::pair(library.major, library.minor);
     });
     search.usable.insert(place, &libraries().emplace_back(std::move(library)));
   }
 
-  static std::deque<Nvrtc> &libraries() {
-    static std::deque<Nvrtc> all; // addresses stay
+  static std::deque<Library> &libraries() {
+    static std::deque<Library> all; // addresses stay
     return all;
   }
 
-  NvrtcSearch search;
+  Search search;
 };
 
 // "sm_90a" -> 90.
@@ -106,10 +106,10 @@ int architectureNumber(const std::string &arch) {
   return number;
 }
 
-bool probe(const Nvrtc &library, const std::string &arch) {
+bool probe(const Library &library, const std::string &arch) {
   if (!std::ranges::count(library.architectures, architectureNumber(arch)))
     return false;
-  hal::cuda::NvrtcApi::Program program = nullptr;
+  Api::Program program = nullptr;
   if (library.call.nvrtcCreateProgram(&program, "extern \"C\" __global__ void probe() {}",
                                       "probe.cu", 0, nullptr, nullptr) != 0)
     return false;
@@ -122,11 +122,11 @@ bool probe(const Nvrtc &library, const std::string &arch) {
 
 } // namespace
 
-std::string Nvrtc::version() const { return fmt::format("{}.{}", major, minor); }
+std::string Library::version() const { return fmt::format("{}.{}", major, minor); }
 
-bool Nvrtc::canBuild(const std::string &arch) const {
+bool Library::canBuild(const std::string &arch) const {
   static std::mutex mutex;
-  static std::map<std::pair<const Nvrtc *, std::string>, bool> known;
+  static std::map<std::pair<const Library *, std::string>, bool> known;
   std::lock_guard lock(mutex);
   auto [entry, isNew] = known.try_emplace({this, arch}, false);
   if (isNew)
@@ -134,46 +134,51 @@ bool Nvrtc::canBuild(const std::string &arch) const {
   return entry->second;
 }
 
-const NvrtcSearch &findNvrtc() {
-  static const NvrtcSearch search = Finder().run();
-  return search;
+const Search &search() {
+  static std::mutex mutex;
+  static std::map<std::string, Search> known;
+  const char *given = std::getenv("M3C_NVRTC");
+  std::lock_guard lock(mutex);
+  auto [entry, isNew] = known.try_emplace(given ? given : "");
+  if (isNew)
+    entry->second = Finder().run();
+  return entry->second;
 }
 
-const Nvrtc &nvrtcFor(const std::string &arch) {
-  const NvrtcSearch &search = findNvrtc();
+const Library &libraryFor(const std::string &arch, const std::string &what) {
+  const Search &all = search();
   std::vector<std::string> found;
-  for (const Nvrtc *library : search.usable) {
+  for (const Library *library : all.usable) {
     if (library->canBuild(arch))
       return *library;
     found.push_back(fmt::format("NVRTC {} at {} builds for {}", library->version(), library->path,
                                 fmt::join(library->architectures, ", ")));
   }
-  found.insert(found.end(), search.refused.begin(), search.refused.end());
-  throw Error(fmt::format("no compiler for {} was found", arch), "NVRTC",
+  found.insert(found.end(), all.refused.begin(), all.refused.end());
+  throw Error(fmt::format("no compiler for {} was found", what), "NVRTC",
               found.empty()
                   ? "no libnvrtc is in a Python environment, a toolkit or the library path"
                   : fmt::format("{}", fmt::join(found, "; ")),
-              nvrtcHint());
+              hint());
 }
 
-std::string nvrtcHint() {
+std::string hint() {
   return "pip install 'nvidia-cuda-nvrtc==13.5.*' (in .venv or for the python3 on PATH), or set "
          "M3C_NVRTC to a libnvrtc.so";
 }
 
-std::string nvrtcDigest(const Nvrtc &library) {
+std::string Library::digest() const {
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
   std::lock_guard lock(mutex);
-  std::string &digest = known[library.path];
-  if (!digest.empty())
-    return digest;
+  std::string &text = known[path];
+  if (!text.empty())
+    return text;
   Hasher128 hasher;
-  hasher.add(MappedFile::open(library.path).bytes());
-  for (const fs::path &file :
-       filesStarting(fs::path(library.path).parent_path(), "libnvrtc-builtins"))
+  hasher.add(MappedFile::open(path).bytes());
+  for (const fs::path &file : filesStarting(fs::path(path).parent_path(), "libnvrtc-builtins"))
     hasher.add(MappedFile::open(file.string()).bytes());
-  return digest = hasher.finish().hex();
+  return text = hasher.finish().hex();
 }
 
-} // namespace m3c::toolchains
+} // namespace m3c::nvrtc

@@ -8,9 +8,9 @@
 
 struct _nvrtcProgram; // the library's own opaque type
 
-namespace m3c::hal::cuda {
+namespace m3c::nvrtc {
 
-struct NvrtcApi {
+struct Api {
   using Program = ::_nvrtcProgram *;
   int (*nvrtcVersion)(int *major, int *minor) = nullptr;
   int (*nvrtcGetNumSupportedArchs)(int *count) = nullptr;
@@ -33,4 +33,4 @@ struct NvrtcApi {
   std::vector<int> architectures() const;
 };
 
-} // namespace m3c::hal::cuda
+} // namespace m3c::nvrtc

@@ -1,4 +1,4 @@
-#include "compiler/toolchains/CudaPaths.h"
+#include "runtime/drivers/nvrtc/Paths.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 
 namespace fs = std::filesystem;
 
-namespace m3c::toolchains {
+namespace m3c::nvrtc {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::vector<fs::path> cudaToolkitFolders() {
   return folders;
 }
 
-} // namespace m3c::toolchains
+} // namespace m3c::nvrtc

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace m3c::toolchains {
+namespace m3c::nvrtc {
 
 /// Folders of Python packages, most specific first: those of $VIRTUAL_ENV and $CONDA_PREFIX, of a
 /// .venv in the working folder or in one above this program, and of every python3 on PATH.
@@ -18,4 +18,4 @@ std::vector<std::filesystem::path> cudaToolkitFolders();
 std::vector<std::filesystem::path> filesStarting(const std::filesystem::path &folder,
                                                  const std::string &prefix);
 
-} // namespace m3c::toolchains
+} // namespace m3c::nvrtc

@@ -1,11 +1,11 @@
-#include "runtime/drivers/cuda/NvrtcApi.h"
+#include "runtime/drivers/nvrtc/Api.h"
 
 #include <algorithm>
 #include <dlfcn.h>
 
-namespace m3c::hal::cuda {
+namespace m3c::nvrtc {
 
-std::string NvrtcApi::bind(void *handle) {
+std::string Api::bind(void *handle) {
   std::string missing;
   auto find = [&]<typename Function>(const char *symbol, Function &function) {
     function = reinterpret_cast<Function>(dlsym(handle, symbol));
@@ -30,7 +30,7 @@ std::string NvrtcApi::bind(void *handle) {
   return missing;
 }
 
-std::vector<int> NvrtcApi::architectures() const {
+std::vector<int> Api::architectures() const {
   int count = 0;
   nvrtcGetNumSupportedArchs(&count);
   std::vector<int> numbers(size_t(std::max(0, count)));
@@ -38,4 +38,4 @@ std::vector<int> NvrtcApi::architectures() const {
   return numbers;
 }
 
-} // namespace m3c::hal::cuda
+} // namespace m3c::nvrtc
