@@ -205,10 +205,10 @@ std::vector<double> Session::timeLaunches(std::span<const uint32_t> launches, ui
                                           unsigned samples) {
   if (blocks == 0 || launches.empty() || count < 2)
     throw Error("there are no launches to time", "session", "two or more of a step that has run");
-  std::unique_ptr<hal::Graph> before = graphs.leading(step.bucket, blocks, launches.back());
+  std::unique_ptr<hal::Graph> before = graphs.leading(ranBucket, blocks, launches.back());
   // The difference leaves out what starting a graph and waiting for it takes.
-  std::unique_ptr<hal::Graph> one = graphs.chain(step.bucket, blocks, launches, 1),
-                              all = graphs.chain(step.bucket, blocks, launches, count);
+  std::unique_ptr<hal::Graph> one = graphs.chain(ranBucket, blocks, launches, 1),
+                              all = graphs.chain(ranBucket, blocks, launches, count);
   timeReplay(*before);
   timeReplay(*all);
   std::vector<double> seconds;
@@ -279,6 +279,7 @@ void Session::fillStep(std::span<const Append> appends) {
 }
 
 void Session::runStep(bool traced) {
+  ranBucket = step.bucket;
   if (!options.record) {
     graphs.start(*stream, step.bucket, blocks, traced);
     stream->synchronize();

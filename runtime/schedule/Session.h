@@ -121,7 +121,8 @@ private:
   std::vector<Sequence> sequences;
   std::vector<Pending> pending;
   StepPlan step;
-  uint32_t blocks = 0; ///< of the step
+  uint32_t blocks = 0;    ///< of the step
+  uint32_t ranBucket = 0; ///< of the step that ran last
   uint64_t steps = 0;
   StepTimes stepTimes;
   std::vector<double> nodeTimes;

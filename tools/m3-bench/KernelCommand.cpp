@@ -197,7 +197,7 @@ private:
     for (const Kind &kind : kinds)
       sorted.push_back(&kind);
     std::ranges::sort(sorted, std::greater(),
-                             [](const Kind *kind) { return median(kind->seconds); });
+                      [](const Kind *kind) { return median(kind->seconds); });
     return sorted;
   }
 

@@ -194,8 +194,8 @@ int main(int argc, char **argv) {
     for (int i = 0, count = std::atoi(argv[3]); i < count; ++i) {
       twins.step();
       std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-      if ((i + 1) % 1000 == 0 || i + 1 == count)
-        fmt::print("{} in {:.1f} s\n", twins.text(), took.count());
+      if ((i + 1) % 500 == 0 || i + 1 == count)
+        fmt::print("{} in {:.1f} s\n", twins.text(), took.count()), std::fflush(stdout);
     }
   } catch (const Error &error) {
     fmt::print(stderr, "{}\n", error.what());
