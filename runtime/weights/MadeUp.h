@@ -103,6 +103,8 @@ M3C_MADE_UP Word storedWord(const Values &values, Long at) {
 
 /// The code of `bits` bits at column `column` of the stored row that begins at byte `row`.
 M3C_MADE_UP Word storedCode(const Values &values, Long row, Long column, Word bits) {
+  if (bits == 32)
+    return element(values, row / 4 + column);
   if (bits == 16)
     return element(values, row / 2 + column);
   Word byte = element(values, row + column * bits / 8);
@@ -159,6 +161,13 @@ M3C_MADE_UP void placePanels(unsigned char *to, const Values &values, const Plac
     put(to, at, static_cast<unsigned char>(element(values, row * place.rowBytes + column)));
 }
 
+/// Where E2M1 code `pair` of four lies in half a word (docs/plan-format.md, FragmentWords).
+M3C_MADE_UP Word placedE2m1(Word bits, Word pair) {
+  Word sign = bits >> 3, magnitude = bits & 7;
+  return pair < 3 ? (sign << 15 | magnitude << 6) >> 3 * pair
+                  : magnitude >> 1 << 13 | sign << 11 | (magnitude & 1) << 10;
+}
+
 /// Word `item` of the operands, in their order: Repack.cpp says what it holds.
 M3C_MADE_UP void placeFragmentWord(unsigned char *to, const Values &values, const Placement &place,
                                    Long item) {
@@ -169,12 +178,16 @@ M3C_MADE_UP void placeFragmentWord(unsigned char *to, const Values &values, cons
   Long row = panel * 16 + lane / 4 + n / rowWords * 8, word = n % rowWords;
   if (row >= place.rows)
     return;
+  Long first = (unit * 4 + lane % 4) * 16; // column
   Word pairs = 16 / place.bits, value = 0;
+  if (place.bits == 32)
+    value = storedCode(values, row * place.rowBytes, first + word, 32);
   for (Word pair = 0; pair < pairs; ++pair)
     for (Word second = 0; second < 2; ++second) {
-      Long column = (unit * 4 + lane % 4) * 16 + 2 * (word * pairs + pair) + second;
-      value |= storedCode(values, row * place.rowBytes, column, place.bits)
-               << (16 * second + place.bits * pair);
+      Long column = first + 2 * (word * pairs + pair) + second;
+      Word bits = storedCode(values, row * place.rowBytes, column, place.bits);
+      value |= (place.bits == 4 ? placedE2m1(bits, pair) : bits << place.bits * pair)
+               << 16 * second;
     }
   put(to, (place.firstPanel + panel * place.panelStep) * panelWords + inPanel, value);
 }

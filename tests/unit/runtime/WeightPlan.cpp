@@ -78,8 +78,7 @@ std::vector<MadeUpCase> madeUpCases() {
     for (uint32_t abreast : {1, 2})
       add("panels" + text,
           planWith(Recipe::PanelWords, kind.bits, k, 6, 6 * panel, pieces, abreast));
-    if (kind.bits < 32)
-      add("fragments" + text, planWith(Recipe::FragmentWords, kind.bits, k, 6, 6 * panel, pieces));
+    add("fragments" + text, planWith(Recipe::FragmentWords, kind.bits, k, 6, 6 * panel, pieces));
   }
   for (uint32_t group : {16, 32}) {
     const char *dtype = group == 16 ? "F8_E4M3" : "U8";

@@ -17,6 +17,7 @@
 
 using namespace m3c;
 using plan::Recipe;
+using test::Piece;
 using test::planWith;
 
 namespace {
