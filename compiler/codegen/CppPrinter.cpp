@@ -17,6 +17,10 @@ namespace {
 std::string elementType(Type type) {
   if (type.isF32())
     return "f32";
+  if (type.isF16())
+    return "f16";
+  if (type.isBF16())
+    return "bf16";
   if (type.isF64())
     return "f64";
   if (type.isIndex())
@@ -34,6 +38,9 @@ std::string tileArguments(TileType type) {
   return formatv("{0}, {1}, {2}", elementType(type.getElement()), type.getRows(), type.getCols());
 }
 
+/// The operands of products with packed weights, 64 k of BF16, have short names.
+bool isWeightOperand(TileType type, int64_t k) { return k == 64 && type.getElement().isBF16(); }
+
 /// The device headers' name of a tile type.
 std::string tileType(TileType type) {
   switch (type.getLayout()) {
@@ -43,13 +50,30 @@ std::string tileType(TileType type) {
     return formatv("LaneTile<{0}, {1}, {2}>", elementType(type.getElement()), type.getRows(),
                    type.getCols());
   case Layout::MmaA:
-    return type.getElement().isF32() ? "FragmentSplit" : "FragmentA";
+    if (type.getElement().isF32())
+      return "FragmentSplit";
+    if (isWeightOperand(type, type.getCols()))
+      return "FragmentA";
+    return formatv("OperandA<{0}, {1}>", elementType(type.getElement()), type.getCols());
   case Layout::MmaB:
-    return formatv("FragmentB<{0}>", type.getCols());
+    if (isWeightOperand(type, type.getRows()))
+      return formatv("FragmentB<{0}>", type.getCols());
+    return formatv("OperandB<{0}>", tileArguments(type));
   case Layout::MmaAcc:
-    return formatv("FragmentAcc<{0}>", type.getCols());
+    if (type.getElement().isF32())
+      return formatv("FragmentAcc<{0}>", type.getCols());
+    return formatv("AccOf<{0}, {1}>", elementType(type.getElement()), type.getCols());
+  case Layout::MmaRows:
+    return formatv("RowsOfAcc<{0}>", elementType(type.getElement()));
+  case Layout::MmaColumns:
+    return formatv("ColumnsOfAcc<{0}, {1}>", elementType(type.getElement()), type.getCols());
   }
   llvm_unreachable("layout");
+}
+
+/// What stands between < and > of a function that makes a tile.
+std::string madeType(TileType type) {
+  return type.getLayout() == Layout::Lanes ? tileArguments(type) : tileType(type);
 }
 
 std::string variableType(Type type) {
@@ -108,6 +132,8 @@ private:
   LogicalResult forLoop(scf::ForOp loop);
   LogicalResult ifBranch(scf::IfOp branch);
   LogicalResult pipeline(PipelineOp pipeline);
+  LogicalResult roles(RolesOp roles);
+  std::string use(Value number) { return number ? name(number) : ""; }
   LogicalResult map(MapOp map);
   LogicalResult memory(Operation *op);
   LogicalResult arithmetic(Operation *op);
@@ -167,6 +193,7 @@ LogicalResult Printer::op(Operation *op) {
       .Case([&](scf::ForOp loop) { return forLoop(loop); })
       .Case([&](scf::IfOp branch) { return ifBranch(branch); })
       .Case([&](PipelineOp op) { return pipeline(op); })
+      .Case([&](RolesOp op) { return roles(op); })
       .Case([&](MapOp op) { return map(op); })
       .Case<ReturnOp, scf::YieldOp>([](auto) { return success(); })
       .Default([&](Operation *op) -> LogicalResult {
@@ -233,10 +260,23 @@ LogicalResult Printer::memory(Operation *op) {
           return op.emitOpError("has no offset; run tile-assign-shared");
         RingType type = op.getRing().getType();
         int64_t elements = type.getByteSize() / type.getStages() / elementBytes(type.getElement());
+        std::string drained = op.getAsync() ? formatv(", {0}", *op.getAsync()).str() : "";
         define(op, "ring",
-               formatv("Ring<{0}, {1}, {2}>(({0} *)((u8 *)shared + {3}))",
-                       elementType(type.getElement()), type.getStages(), elements,
-                       *op.getOffset()));
+               formatv("{0}Ring<{1}, {2}, {3}{4}>(({1} *)((u8 *)shared + {5}))",
+                       op.getAsync() ? "Async" : "", elementType(type.getElement()),
+                       type.getStages(), elements, drained, *op.getOffset()));
+        return success();
+      })
+      .Case([&](RingMemoryOp op) {
+        define(op, "buf",
+               formatv("({0} *){1}.base", elementType(op.getView().getType().getElement()),
+                       name(op.getRing())));
+        return success();
+      })
+      .Case([&](FillStageOp op) {
+        line(formatv("{0}.fill({1}, {2});", name(op.getRing()), name(op.getUse()),
+                     address(op.getView(), op.getIndices())) +
+             origin(op));
         return success();
       })
       .Case([&](ReinterpretOp op) {
@@ -247,6 +287,12 @@ LogicalResult Printer::memory(Operation *op) {
       })
       .Case([&](LoadOp op) {
         TileType type = op.getResult().getType();
+        if (inRegisterOrder(type, op.getSizes())) {
+          define(op, "t",
+                 formatv("loadRegisters<{0}>({1})", tileType(type),
+                         address(op.getView(), op.getIndices())));
+          return success();
+        }
         if (type.getLayout() != Layout::Lanes) {
           ViewType view = op.getView().getType();
           size_t rank = view.getShape().size();
@@ -266,6 +312,13 @@ LogicalResult Printer::memory(Operation *op) {
         return success();
       })
       .Case([&](StoreOp op) {
+        TileType type = op.getValue().getType();
+        if (inRegisterOrder(type, op.getSizes()) || type.getLayout() == Layout::MmaRows) {
+          line(formatv("storeRegisters({0}, {1});", name(op.getValue()),
+                       address(op.getView(), op.getIndices())) +
+               origin(op));
+          return success();
+        }
         BoxLayout box = *boxLayout(op.getView().getType(), op.getSizes(), bool(op.getLimit()));
         std::string rows;
         if (op.getLimit())
@@ -293,24 +346,75 @@ LogicalResult Printer::memory(Operation *op) {
             origin(op));
         return success();
       })
+      .Case([&](GatherOp op) {
+        define(op, "t",
+               formatv("gatherAt({0}, {1})", address(op.getView(), op.getIndices()),
+                       name(op.getNumbers())));
+        return success();
+      })
+      .Case([&](StoreColumnsOp op) {
+        line(formatv("storeColumns({0}, {1}, {2}, {3});", name(op.getValue()),
+                     address(op.getView(), op.getIndices()), name(op.getStride()),
+                     name(op.getLimit())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](StoreSpreadOp op) {
+        line(formatv("storeSpread<{0}>({1}, {2}, {3}, {4});", op.getSpread(), name(op.getValue()),
+                     address(op.getView(), op.getIndices()), op.getView().getType().getStride(0),
+                     name(op.getLimit())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](CodeTableOp op) {
+        auto role = op->getParentOfType<RoleOp>();
+        int64_t first = role ? role.firstWarp() : 0;
+        int64_t warps = int64_t(role ? *role.getWarps() : kernel.getWarps().value_or(1));
+        line(formatv("fillCodeTable<{0}, {1}>({2});", first, warps, address(op.getView(), {})) +
+             origin(op));
+        return success();
+      })
+      .Case([&](LoadCachedOp op) {
+        std::string plain = formatv("cached_{0}", stringifyFormat(op.getFormat()));
+        std::string arguments = address(op.getCodes(), op.getToken());
+        if (op.getScales()) {
+          int64_t groups =
+              op.getScales().getType().getShape()[0] / op.getCodes().getType().getShape()[0];
+          arguments += formatv(", {0} + {1} * {2}, {3}", name(op.getScales()), name(op.getToken()),
+                               groups, name(op.getTable()));
+        }
+        if (op.getLimit())
+          arguments += ", " + name(op.getLimit());
+        define(op, "b",
+               formatv("{0}<{1}>({2})", atomCall(op.getAtom(), plain),
+                       tileType(op.getResult().getType()), arguments));
+        return success();
+      })
       .Case([&](BarrierOp op) {
+        auto role = op->getParentOfType<RoleOp>();
+        if (role && isa<RolesOp>(role->getParentOp())) {
+          auto roles = role->getBlock()->getOps<RoleOp>();
+          int64_t number = 1 + std::distance(roles.begin(), llvm::find(roles, role));
+          line(formatv("barrierOf({0}, {1});", number, 32 * *role.getWarps()) + origin(op));
+          return success();
+        }
         line("barrier();" + origin(op));
         return success();
       })
       .Case([&](AcquireOp op) {
-        define(op, "stage", name(op.getRing()) + ".acquire()");
+        define(op, "stage", name(op.getRing()) + ".acquire(" + use(op.getUse()) + ")");
         return success();
       })
       .Case([&](WaitOp op) {
-        define(op, "stage", name(op.getRing()) + ".wait()");
+        define(op, "stage", name(op.getRing()) + ".wait(" + use(op.getUse()) + ")");
         return success();
       })
       .Case([&](CommitOp op) {
-        line(name(op.getRing()) + ".commit();" + origin(op));
+        line(name(op.getRing()) + ".commit(" + use(op.getUse()) + ");" + origin(op));
         return success();
       })
       .Case([&](ReleaseOp op) {
-        line(name(op.getRing()) + ".release();" + origin(op));
+        line(name(op.getRing()) + ".release(" + use(op.getUse()) + ");" + origin(op));
         return success();
       })
       .Default([](Operation *) { return failure(); });
@@ -319,13 +423,26 @@ LogicalResult Printer::memory(Operation *op) {
 LogicalResult Printer::arithmetic(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](FillOp op) {
-        TileType type = op.getResult().getType();
-        std::string arguments =
-            type.getLayout() == Layout::Lanes ? tileArguments(type) : tileType(type);
-        define(op, "t", formatv("fill<{0}>({1})", arguments, name(op.getValue())));
+        define(op, "t",
+               formatv("fill<{0}>({1})", madeType(op.getResult().getType()), name(op.getValue())));
+        return success();
+      })
+      .Case([&](ToOperandOp op) {
+        define(op, "a", formatv("toOperand({0})", name(op.getInput())));
+        return success();
+      })
+      .Case([&](AnyOp op) {
+        line("bool " + fresh(op.getResult(), "any") + " = anyOf(" + name(op.getInput()) + ");");
         return success();
       })
       .Case([&](ReduceOp op) {
+        if (op.getInput().getType().getLayout() == Layout::MmaAcc) {
+          bool rows = op.getKind() == ReduceKind::Max;
+          define(
+              op, "t",
+              formatv("reduce{0}({1})", rows ? "MaxRows" : "MaxOrNanColumns", name(op.getInput())));
+          return success();
+        }
         bool lanes = op.getResult().getType().getCols() > 1;
         define(op, "t",
                formatv("reduce{0}{1}({2})", op.getKind() == ReduceKind::Add ? "Add" : "Max",
@@ -333,7 +450,10 @@ LogicalResult Printer::arithmetic(Operation *op) {
         return success();
       })
       .Case([&](IotaOp op) {
-        define(op, "t", formatv("iota<{0}>()", op.getResult().getType().getCols()));
+        TileType type = op.getResult().getType();
+        bool inLanes = type.getLayout() == Layout::Lanes;
+        define(op, "t",
+               formatv("iota<{0}>()", inLanes ? std::to_string(type.getCols()) : tileType(type)));
         return success();
       })
       .Case([&](ExtractOp op) {
@@ -494,6 +614,20 @@ LogicalResult Printer::pipeline(PipelineOp pipeline) {
   return success();
 }
 
+LogicalResult Printer::roles(RolesOp roles) {
+  for (auto role : roles.getBody().getOps<RoleOp>()) {
+    int64_t first = role.firstWarp(), end = first + int64_t(*role.getWarps());
+    line(formatv("{0}if (warpId() < {1}) {{ // role {2}", first ? "} else " : "", end,
+                 role.getName()));
+    ++indent;
+    if (failed(block(role.getBody().front())))
+      return failure();
+    --indent;
+  }
+  line("}" + origin(roles));
+  return success();
+}
+
 LogicalResult Printer::map(MapOp map) {
   SmallVector<std::string> parameters, arguments;
   for (Value argument : map.getBody().getArguments())
@@ -501,7 +635,7 @@ LogicalResult Printer::map(MapOp map) {
   for (Value input : map.getInputs())
     arguments.push_back(name(input));
   std::string result = fresh(map.getResult(), "t");
-  line(formatv("auto {0} = map<{1}>([&]({2}) {{", result, tileArguments(map.getResult().getType()),
+  line(formatv("auto {0} = map<{1}>([&]({2}) {{", result, madeType(map.getResult().getType()),
                llvm::join(parameters, ", ")) +
        origin(map));
   ++indent;

@@ -42,4 +42,8 @@ struct BoxLayout {
 mlir::FailureOr<BoxLayout> boxLayout(ViewType view, llvm::ArrayRef<int64_t> sizes,
                                      bool rowByRow = false);
 
+/// Whether a box holds a tile in the order of its registers: accumulators, and left operands that
+/// lie as [K/16, 32, 8].
+bool inRegisterOrder(TileType tile, llvm::ArrayRef<int64_t> sizes);
+
 } // namespace m3c::tile

@@ -93,13 +93,16 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, int
   if (rows < 1 || cols < 1)
     return emitError() << "T-T1: a tile has at least one row and one column";
   bool operand = layout == Layout::MmaA || layout == Layout::MmaB;
-  if (operand ? !element.isBF16() : !isElement(element))
+  bool split = layout == Layout::MmaA && element.isF32(); // in parts that are BF16
+  if (operand ? !element.isBF16() && !element.isF16() && !split : !isElement(element))
     return emitError() << "T-T2: " << element << " is no element type of a tile in layout "
                        << stringifyLayout(layout);
   bool fits = layout == Layout::Lanes || (layout == Layout::PerLane && 32 % rows == 0) ||
-              (layout == Layout::MmaA && rows == 16 && cols == 64) ||
-              (layout == Layout::MmaB && rows == 64 && cols % 8 == 0) ||
-              (layout == Layout::MmaAcc && rows == 16 && cols % 8 == 0 && element.isF32());
+              (layout == Layout::MmaA && rows == 16 && cols % 16 == 0) ||
+              (layout == Layout::MmaB && rows % 16 == 0 && cols % 8 == 0) ||
+              (layout == Layout::MmaAcc && rows == 16 && cols % 8 == 0) ||
+              (layout == Layout::MmaRows && rows == 16 && cols == 1) ||
+              (layout == Layout::MmaColumns && rows == 1 && cols % 8 == 0);
   if (!fits)
     return emitError() << "T-T3: " << rows << "x" << cols << " is no tile in layout "
                        << stringifyLayout(layout);

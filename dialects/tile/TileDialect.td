@@ -35,7 +35,8 @@ def Tile_Space : Tile_Enum<"Space", "where a view lives", [
 def Tile_Axis : Tile_Enum<"Axis", "grid axis", [
     I32EnumAttrCase<"X", 0, "x">, I32EnumAttrCase<"Y", 1, "y">, I32EnumAttrCase<"Z", 2, "z">]>;
 def Tile_ReduceKind : Tile_Enum<"ReduceKind", "reduction", [
-    I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"Max", 1, "max">]>;
+    I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"Max", 1, "max">,
+    I32EnumAttrCase<"MaxOrNan", 2, "max_or_nan">]>;
 def Tile_Side : Tile_Enum<"Side", "which operand of a product lies along the vector lanes", [
     I32EnumAttrCase<"B", 0, "b">, I32EnumAttrCase<"A", 1, "a">]>;
 def Tile_Format : Tile_Enum<"Format", "element format of stored codes", [
@@ -46,7 +47,8 @@ def Tile_Format : Tile_Enum<"Format", "element format of stored codes", [
 def Tile_Layout : Tile_Enum<"Layout", "how a tile lies in the registers of a warp", [
     I32EnumAttrCase<"Lanes", 0, "lanes">, I32EnumAttrCase<"PerLane", 1, "per_lane">,
     I32EnumAttrCase<"MmaA", 2, "mma_a">, I32EnumAttrCase<"MmaB", 3, "mma_b">,
-    I32EnumAttrCase<"MmaAcc", 4, "mma_acc">]>;
+    I32EnumAttrCase<"MmaAcc", 4, "mma_acc">, I32EnumAttrCase<"MmaRows", 5, "mma_rows">,
+    I32EnumAttrCase<"MmaColumns", 6, "mma_columns">]>;
 
 def Tile_AxisAttr : EnumAttr<Tile_Dialect, Tile_Axis, "axis">;
 def Tile_ReduceKindAttr : EnumAttr<Tile_Dialect, Tile_ReduceKind, "reduce_kind">;
@@ -64,11 +66,12 @@ def Tile_TileType : Tile_Type<"Tile", "tile"> {
     scalars that broadcast against the lanes of another operand.
 
     Targets with matrix instructions have further layouts. `per_lane`: `!tile.tile<32x4xi32, per_lane>`
-    gives each lane of a warp one row (two lanes share a row of 16). `mma_a` (16 outputs × 64 k), `mma_b`
-    (64 k × columns) and `mma_acc` (16 × columns) are the operands of m16n8k16 instructions (PTX ISA,
-    "Matrix fragments for mma.m16n8k16"), with one freedom taken: lane t of a quad holds the 16
-    consecutive k from 16t on, four of them in each of four instructions. A product does not depend on
-    the order of k, as long as both operands agree.
+    gives each lane of a warp one row (two lanes share a row of 16). `mma_a` (16 rows × K), `mma_b`
+    (K × columns) and `mma_acc` (16 × columns) are the operands of m16n8k16 instructions (PTX ISA,
+    "Matrix fragments for mma.m16n8k16"), with one freedom taken: lane t of a quad holds the K/4
+    consecutive k from tK/4 on, four of them in each of K/16 instructions. A product does not depend on
+    the order of k, as long as both operands agree. `mma_rows` (16 × 1) and `mma_columns` (1 × columns)
+    hold what a lane needs to broadcast against its rows or columns of an accumulator.
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$element,
                         "::m3c::tile::Layout":$layout);

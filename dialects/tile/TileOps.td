@@ -24,7 +24,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
     many warps run a work item together, each of them the whole body; `tile.warp_id` tells them apart,
     shared memory and `tile.barrier` join them. With `cluster`, so many consecutive work items of the first
     grid axis run side by side and reach each other's shared memory: `tile.cluster_rank`, `tile.peer`,
-    `tile.cluster_barrier`.
+    `tile.cluster_barrier`. `residents` says how many work items a multiprocessor
+    is to hold at once: registers are given out accordingly.
 
     Example:
     ```mlir
@@ -45,6 +46,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        StrAttr:$family, DictionaryAttr:$schedule,
                        OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$cluster,
+                       OptionalAttr<I64Attr>:$residents,
                        OptionalAttr<I64Attr>:$shared_bytes,
                        OptionalAttr<StrAttr>:$plain_sibling,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
@@ -117,8 +119,10 @@ def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments]> {
     row-major. The box is a run of equal chunks: contiguous elements, repeated along one dimension.
 
     A tile in layout `per_lane` is a contiguous box in which runs of 16 bytes alternate between the
-    lanes. One in layout `mma_b` is the transpose of a box of BF16 rows (i16 elements); with `limit`, rows
-    whose index in the view's first dimension is not below it read as the last one that is.
+    lanes. One in layout `mma_a` is a box of BF16 rows (i16 elements), one in layout `mma_b` the transpose
+    of one; with `limit`, rows whose index in the view's first dimension is not below it read as the last
+    one that is. An accumulator lies in the order of registers: a contiguous box [columns/8, 32, 4], of
+    each eight columns and lane four elements. `mma_rows` are 16 contiguous elements.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices,
                        Optional<Index>:$limit, DenseI64ArrayAttr:$sizes);
@@ -178,6 +182,47 @@ def Tile_StoreScalarOp : Tile_Op<"store_scalar"> {
   let hasVerifier = 1;
 }
 
+def Tile_GatherOp : Tile_Op<"gather"> {
+  let summary = "elements of an array at the numbers in a tile";
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices,
+                       Tile_TileType:$numbers);
+  let results = (outs Tile_TileType:$result);
+  let description = [{ `result[i] = view[index + numbers[i]]`; the view has one dimension. }];
+  let assemblyFormat = [{
+    $view `[` $indices `]` `at` $numbers attr-dict `:` type($view) `,` type($numbers) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreColumnsOp : Tile_Op<"store_columns"> {
+  let summary = "one element of each column, far apart in memory";
+  let description = [{
+    `view[index + n · stride]` is column n of a tile in layout `mma_columns`, for n below `limit`.
+  }];
+  let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
+                       Variadic<Index>:$indices, Index:$stride, Index:$limit);
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` `stride` $stride `limit` $limit attr-dict
+    `:` type($value) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreSpreadOp : Tile_Op<"store_spread"> {
+  let summary = "rows of an accumulator whose columns are values, to BF16";
+  let description = [{
+    Column 8n + c of the accumulator becomes element `spread` · c + n of a row: the order in which
+    `tile.load_cached` gives values. Rows below `limit` are written.
+  }];
+  let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
+                       Variadic<Index>:$indices, I64Attr:$spread, Index:$limit);
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` `spread` $spread `limit` $limit attr-dict
+    `:` type($value) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_CopyOp : Tile_Op<"copy"> {
   let summary = "starts to bring a run of memory near";
   let description = [{
@@ -191,6 +236,7 @@ def Tile_CopyOp : Tile_Op<"copy"> {
 
 def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "all threads of the work item have reached this point";
+  let description = [{ Inside a role of `tile.roles`: all threads of the role. }];
   let assemblyFormat = "attr-dict";
 }
 
@@ -234,25 +280,78 @@ def Tile_PeerOp : Tile_Op<"peer", [Pure, AllTypesMatch<["source", "view"]>]> {
 
 def Tile_RingOp : Tile_Op<"ring", [MemoryEffects<[MemAlloc]>]> {
   let summary = "allocates a ring";
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let description = [{
+    With `async` its stages are filled by copies that run by themselves (`tile.fill_stage`) and drained by
+    so many releases each; barriers in on-chip memory behind the stages tell when. Its uses are numbered:
+    acquire, fill, commit, wait and release name the use, and use i is in stage i modulo the stages. All
+    threads of the work item must pass a `tile.barrier` before the first.
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$async, OptionalAttr<I64Attr>:$offset);
   let results = (outs Tile_RingType:$ring);
-  let assemblyFormat = "attr-dict `:` type($ring)";
+  let assemblyFormat = "(`async` $async^)? attr-dict `:` type($ring)";
+  let hasVerifier = 1;
 }
 
 class Tile_RingStageOp<string mnemonic> : Tile_Op<mnemonic> {
-  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring);
+  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring, Optional<Index>:$use);
   let results = (outs Tile_ViewType:$stage);
-  let assemblyFormat = "$ring attr-dict `:` type($ring) `->` type($stage)";
+  let assemblyFormat = "$ring (`[` $use^ `]`)? attr-dict `:` type($ring) `->` type($stage)";
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Type":$stage, "::mlir::Value":$ring),
+                            [{ build($_builder, $_state, stage, ring, ::mlir::Value()); }]>];
 }
 class Tile_RingSignalOp<string mnemonic> : Tile_Op<mnemonic> {
-  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring);
-  let assemblyFormat = "$ring attr-dict `:` type($ring)";
+  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring, Optional<Index>:$use);
+  let assemblyFormat = "$ring (`[` $use^ `]`)? attr-dict `:` type($ring)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$ring),
+                            [{ build($_builder, $_state, ring, ::mlir::Value()); }]>];
 }
 def Tile_AcquireOp : Tile_RingStageOp<"acquire"> { let summary = "producer: the next free stage"; }
 def Tile_CommitOp : Tile_RingSignalOp<"commit"> { let summary = "producer: the stage is filled"; }
 def Tile_WaitOp : Tile_RingStageOp<"wait"> { let summary = "consumer: the next filled stage"; }
 def Tile_ReleaseOp : Tile_RingSignalOp<"release"> { let summary = "consumer: the stage may be reused"; }
+
+def Tile_FillStageOp : Tile_Op<"fill_stage"> {
+  let summary = "starts the copy of a whole stage from global memory";
+  let description = [{
+    For a ring with `async`, between acquire and commit of the same use: as many bytes as a stage has,
+    from a byte address that is a multiple of 16. Consumers that wait for the use see them.
+  }];
+  let arguments = (ins Arg<Tile_RingType, "", [MemRead, MemWrite]>:$ring, Index:$use,
+                       Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices,
+                       OptionalAttr<StrAttr>:$atom);
+  let assemblyFormat = [{
+    $ring `[` $use `]` `from` $view `[` $indices `]` attr-dict `:` type($ring) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_RingMemoryOp : Tile_Op<"ring_memory", [Pure]> {
+  let summary = "the memory of a ring that is not used any more";
+  let description = [{
+    The caller sees to it that every use was waited for and released, and that a barrier stands between.
+  }];
+  let arguments = (ins Tile_RingType:$ring);
+  let results = (outs Tile_ViewType:$view);
+  let assemblyFormat = "$ring attr-dict `:` type($ring) `->` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_RolesOp : Tile_Op<"roles", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "groups of warps, each of which does one thing";
+  let description = [{
+    Each `tile.role` says how many `warps` it has, in order from warp 0 on; together they are the warps of
+    the kernel. Every role runs once, beside the others, with loops of its own. With `registers` its
+    threads have so many; then every role says how many, and its warps come in fours.
+
+    Constraint T-S1: the warps add up. T-S2: registers, where given, are multiples of 8 from 24 to 240.
+    T-S3: a ring is filled by one role and drained by one other.
+  }];
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$body attr-dict";
+  let hasVerifier = 1;
+}
 
 def Tile_PipelineOp : Tile_Op<"pipeline", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "a loop whose iterations pass through roles";
@@ -273,8 +372,8 @@ def Tile_PipelineOp : Tile_Op<"pipeline", [SingleBlock, NoTerminator, RecursiveM
   let skipDefaultBuilders = 1;
 }
 
-def Tile_RoleOp : Tile_Op<"role", [SingleBlock, NoTerminator, HasParent<"PipelineOp">,
-                                   RecursiveMemoryEffects]> {
+def Tile_RoleOp : Tile_Op<"role", [SingleBlock, NoTerminator,
+                                   ParentOneOf<["PipelineOp", "RolesOp"]>, RecursiveMemoryEffects]> {
   let summary = "what one group of threads does in a pipeline";
   let description = [{ `warps` and `registers` (per thread) are budgets for targets that have them. }];
   let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$registers);
@@ -283,6 +382,10 @@ def Tile_RoleOp : Tile_Op<"role", [SingleBlock, NoTerminator, HasParent<"Pipelin
     $name (`warps` `=` $warps^)? (`registers` `=` $registers^)? attr-dict-with-keyword $body
   }];
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+  let extraClassDeclaration = [{
+    /// Of a role of `tile.roles`: its first warp.
+    int64_t firstWarp();
+  }];
 }
 
 //===- Register tiles -------------------------------------------------------------------------===//
@@ -296,7 +399,9 @@ def Tile_FillOp : Tile_Op<"fill", [Pure]> {
 
 def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
   let summary = "0, 1, 2, … along the columns";
-  let description = [{ One row of i32: what a scalar region compares to know its column. }];
+  let description = [{
+    One row of i32: what a scalar region compares to know its column. In layout `mma_rows` numbers of rows.
+  }];
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -329,10 +434,21 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
     The order is fixed by the shapes alone: first the vectors of a row in order, lane by lane, then the
     lanes as a binary tree (lane i with lane i + n/2). The result is a column with one element per row,
     or the same numbers as a row, ready to be lanes of further arithmetic.
+
+    An accumulator (`mma_acc`) gives the largest of its rows (`mma_rows`) with `max`, which passes a NaN
+    over, or of its columns (`mma_columns`) with `max_or_nan`, which keeps it.
   }];
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_TileType:$input);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_AnyOp : Tile_Op<"any", [Pure]> {
+  let summary = "whether a condition holds for any row";
+  let arguments = (ins Tile_TileType:$input);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
   let hasVerifier = 1;
 }
 
@@ -386,8 +502,8 @@ def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
     b [K,N], acc [M,N]; with `a` all three are kept transposed: a [K,M], b [N,K], acc [N,M].
     `atom` is set by `tile-select-atoms`.
 
-    In layouts `mma_a`, `mma_b` and `mma_acc` operands are BF16 (or `a` is f32), products exact, the accumulator FP32 and
-    the order of additions the matrix instruction's own.
+    In layouts `mma_a`, `mma_b` and `mma_acc` operands are BF16 or FP16 (or `a` is f32), products exact, the
+    accumulator FP32 and the order of additions the matrix instruction's own.
   }];
   let arguments = (ins Tile_TileType:$a, Tile_TileType:$b, Tile_TileType:$acc,
                        DefaultValuedAttr<Tile_SideAttr, "::m3c::tile::Side::B">:$side,
@@ -442,6 +558,54 @@ def Tile_DequantFragmentOp : Tile_Op<"dequant_fragment", [Pure]> {
   let assemblyFormat = [{
     $words (`scale` $scale^ `:` type($scale))? `format` $format attr-dict
     `:` type($words) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ToOperandOp : Tile_Op<"to_operand", [Pure]> {
+  let summary = "an operand in another element, or an accumulator as the next left operand";
+  let description = [{
+    BF16 operands to FP16 (what lies below 2^-14 keeps a step of 2^-24, what lies above 65,504 becomes
+    infinite). Of an accumulator of 16 columns each lane keeps its elements, rounded to FP16: k = 4t + s of
+    the result is column 8(s/2) + 2t + s%2.
+  }];
+  let arguments = (ins Tile_TileType:$input);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_CodeTableOp : Tile_Op<"code_table"> {
+  let summary = "products of the E2M1 magnitudes with every scale, as E4M3 codes";
+  let description = [{
+    Row s of the view [256, 8] has the codes of the eight magnitudes times scale byte s, rounded to nearest
+    even and saturated; where s is NaN, NaN. All warps of the role, or of the work item, fill it together.
+  }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemWrite]>:$view);
+  let assemblyFormat = "$view attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadCachedOp : Tile_Op<"load_cached", [AttrSizedOperandSegments]> {
+  let summary = "sixteen tokens of a cache slot in shared memory to an operand in FP16";
+  let description = [{
+    `codes` is the slot [tokens, bytes of a token]; e2m1 has `scales` and a `table` (tile.code_table) and
+    gives values on the E4M3 grid, e4m3 has neither. The result says what is read:
+    * `mma_a` 16 × dims: keys as rows;
+    * `mma_b` dims × 16: keys as columns; column 8e + 2q + b is token 4q + ((2e + b) ^ q%2);
+    * `mma_b` 16 × dims: values; k = 4t + s is token 4t + (s ^ t%2), column 8n + c is dim dims/8 · c + n.
+      Scales of values lie in quads of tokens (docs/plan-format.md). Tokens from `limit` on are zero,
+      whatever their bytes are.
+    A product of queries with keys, seen as `tile.to_operand` sees it, has the k of values.
+  }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$codes,
+                       Arg<Optional<Tile_ViewType>, "", [MemRead]>:$scales,
+                       Arg<Optional<Tile_ViewType>, "", [MemRead]>:$table, Index:$token,
+                       Optional<Index>:$limit, Tile_FormatAttr:$format, OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $codes `[` $token `]` (`scales` $scales^ `:` type($scales))? (`table` $table^ `:` type($table))?
+    (`limit` $limit^)? `format` $format attr-dict `:` type($codes) `->` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -24,7 +24,9 @@ struct AssignSharedPass : impl::AssignSharedBase<AssignSharedPass> {
       if (auto alloc = dyn_cast<tile::AllocOp>(op))
         place(op, alloc.getView().getType().getByteSize());
       else if (auto ring = dyn_cast<tile::RingOp>(op))
-        place(op, ring.getRing().getType().getByteSize());
+        // Two barriers of eight bytes follow each stage that a copy fills.
+        place(op, ring.getRing().getType().getByteSize() +
+                      (ring.getAsync() ? 16 * ring.getRing().getType().getStages() : 0));
     });
     getOperation().setSharedBytes(end);
     bytes += end;

@@ -128,12 +128,18 @@ Value KernelBuilder::divf(Value x, Value y) { return arith::DivFOp::create(b, x,
 Value KernelBuilder::maxf(Value x, Value y) { return arith::MaxNumFOp::create(b, x, y); }
 Value KernelBuilder::minf(Value x, Value y) { return arith::MinNumFOp::create(b, x, y); }
 Value KernelBuilder::expf(Value x) { return math::ExpOp::create(b, x); }
+Value KernelBuilder::exp2f(Value x) { return math::Exp2Op::create(b, x); }
+Value KernelBuilder::fmaf(Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
+Value KernelBuilder::maxOrNan(Value x, Value y) { return arith::MaximumFOp::create(b, x, y); }
 Value KernelBuilder::sqrtf(Value x) { return math::SqrtOp::create(b, x); }
 Value KernelBuilder::selectf(Value condition, Value x, Value y) {
   return arith::SelectOp::create(b, condition, x, y);
 }
 Value KernelBuilder::lessf(Value x, Value y) {
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y);
+}
+Value KernelBuilder::equalf(Value x, Value y) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, y);
 }
 Value KernelBuilder::isNan(Value x) { return math::IsNaNOp::create(b, x); }
 Value KernelBuilder::round(Value x, tile::Format format) {
@@ -208,6 +214,21 @@ void KernelBuilder::role(StringRef name, function_ref<void()> body) {
   body();
 }
 
+void KernelBuilder::roles(function_ref<void()> bodies) {
+  auto roles = tile::RolesOp::create(b);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&roles.getBody().emplaceBlock());
+  bodies();
+}
+
+void KernelBuilder::role(StringRef name, int64_t warps, function_ref<void()> body) {
+  auto role = tile::RoleOp::create(b, name);
+  role.setWarps(warps);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&role.getBody().front());
+  body();
+}
+
 //===- Memory ---------------------------------------------------------------------------------===//
 
 Value KernelBuilder::blockId(tile::Axis axis) {
@@ -217,15 +238,29 @@ Value KernelBuilder::blockId(tile::Axis axis) {
 Value KernelBuilder::alloc(ArrayRef<int64_t> shape, Type element) {
   return tile::AllocOp::create(b, view(shape, element, tile::Space::Shared), IntegerAttr());
 }
-Value KernelBuilder::ring(int64_t stages, ArrayRef<int64_t> shape, Type element) {
+Value KernelBuilder::ring(int64_t stages, ArrayRef<int64_t> shape, Type element, int64_t releases) {
   return tile::RingOp::create(b, tile::RingType::get(b.getContext(), stages, shape, element),
+                              releases ? b.getI64IntegerAttr(releases) : IntegerAttr(),
                               IntegerAttr());
 }
 static Type stageOf(Value ring) { return cast<tile::RingType>(ring.getType()).getStageType(); }
-Value KernelBuilder::acquire(Value ring) { return tile::AcquireOp::create(b, stageOf(ring), ring); }
-void KernelBuilder::commit(Value ring) { tile::CommitOp::create(b, ring); }
-Value KernelBuilder::wait(Value ring) { return tile::WaitOp::create(b, stageOf(ring), ring); }
-void KernelBuilder::release(Value ring) { tile::ReleaseOp::create(b, ring); }
+Value KernelBuilder::acquire(Value ring, Value use) {
+  return tile::AcquireOp::create(b, stageOf(ring), ring, use);
+}
+void KernelBuilder::commit(Value ring, Value use) { tile::CommitOp::create(b, ring, use); }
+Value KernelBuilder::wait(Value ring, Value use) {
+  return tile::WaitOp::create(b, stageOf(ring), ring, use);
+}
+void KernelBuilder::release(Value ring, Value use) { tile::ReleaseOp::create(b, ring, use); }
+void KernelBuilder::fillStage(Value ring, Value use, Value view, ValueRange indices) {
+  tile::FillStageOp::create(b, ring, use, view, indices, StringAttr());
+}
+Value KernelBuilder::gather(Value view, Value index, Value numbers) {
+  auto type = cast<tile::TileType>(numbers.getType());
+  Type element = cast<tile::ViewType>(view.getType()).getElement();
+  return tile::GatherOp::create(
+      b, fragment(type.getRows(), type.getCols(), element, type.getLayout()), view, index, numbers);
+}
 
 Value KernelBuilder::load(Value view, ValueRange indices, ArrayRef<int64_t> sizes, int64_t rows,
                           int64_t cols) {

@@ -71,6 +71,9 @@ public:
                 llvm::function_ref<Values()> otherwise);
   void pipeline(Value lower, Value upper, int64_t step, llvm::function_ref<void(Value)> roles);
   void role(llvm::StringRef name, llvm::function_ref<void()> body);
+  /// Roles beside each other: `bodies` makes them with the `role` below.
+  void roles(llvm::function_ref<void()> bodies);
+  void role(llvm::StringRef name, int64_t warps, llvm::function_ref<void()> body);
 
   //===- Warps of a work item
   /// As many warps as the schedule asks for, where it asks.
@@ -99,11 +102,15 @@ public:
   /// Along x the cluster's number, where there are clusters.
   Value blockId(tile::Axis axis);
   Value alloc(llvm::ArrayRef<int64_t> shape, Type element);
-  Value ring(int64_t stages, llvm::ArrayRef<int64_t> shape, Type element);
-  Value acquire(Value ring);
-  void commit(Value ring);
-  Value wait(Value ring);
-  void release(Value ring);
+  /// With `releases` a ring that copies fill; its uses are numbered.
+  Value ring(int64_t stages, llvm::ArrayRef<int64_t> shape, Type element, int64_t releases = 0);
+  Value acquire(Value ring, Value use = {});
+  void commit(Value ring, Value use = {});
+  Value wait(Value ring, Value use = {});
+  void release(Value ring, Value use = {});
+  void fillStage(Value ring, Value use, Value view, mlir::ValueRange indices);
+  /// Elements of a one-dimensional view from `index` on, at the numbers in a tile.
+  Value gather(Value view, Value index, Value numbers);
   Value load(Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes, int64_t rows,
              int64_t cols);
   void store(Value tile, Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> sizes,
@@ -151,9 +158,14 @@ public:
   Value maxf(Value a, Value b);
   Value minf(Value a, Value b);
   Value expf(Value a);
+  Value exp2f(Value a);
+  Value fmaf(Value a, Value b, Value c);
+  /// NaN if one of them is.
+  Value maxOrNan(Value a, Value b);
   Value sqrtf(Value a);
   Value selectf(Value condition, Value a, Value b);
   Value lessf(Value a, Value b);
+  Value equalf(Value a, Value b);
   Value isNan(Value a);
   Value round(Value a, tile::Format format);
   /// Every element of a tile to the nearest BF16 value, as FP32.

@@ -6,6 +6,7 @@
 // are work items of their own; the arithmetic of a row is the same in all of them.
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
+#include "passes/kernel/families/AttentionMatrix.h"
 #include "passes/kernel/families/AttentionParts.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -393,8 +394,20 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                           cacheType.getHeadDim(), 0, scale};
   if (selection)
     shape.selected = cast<RankedTensorType>(selection.getType()).getShape().back();
-  Schedule schedule = step.schedule("attention", {{"group", shape.group()}, {"dims", shape.dims}});
   Type in = storedElement(query), out = storedElement(result);
+  Schedule schedule =
+      step.schedule("attention", {{"group", shape.group()},
+                                  {"dims", shape.dims},
+                                  {"kv_heads", shape.kvHeads},
+                                  {"selected", shape.selected},
+                                  {"page_bytes", 2 * cache.slotBytes},
+                                  {"matrix", matrixAttentionServes(shape, cacheType, in, out)}});
+  if (schedule.count("consumers")) {
+    return emitMatrixAttention(step, cache, shape, schedule, step.bufferOf(query), cache.kvOffsets[layer],
+                        selection ? step.bufferOf(selection) : Value(),
+                        step.makeBuffer(result, "attention"),
+                        formatv("layers.{0}.attention", layer).str());
+  }
   std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
                              shape.heads, shape.kvHeads, shape.dims, shape.selected,
                              llvm::utohexstr(llvm::bit_cast<uint64_t>(scale)),

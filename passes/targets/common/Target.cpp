@@ -9,7 +9,9 @@ llvm::StringRef atomFormat(mlir::Operation *op) {
   if (auto attr = op->getAttrOfType<tile::FormatAttr>("format"))
     return tile::stringifyFormat(attr.getValue());
   auto mma = llvm::dyn_cast<tile::MmaOp>(op);
-  return mma && mma.getAcc().getType().getLayout() == tile::Layout::MmaAcc ? "bf16" : "";
+  if (!mma || mma.getAcc().getType().getLayout() != tile::Layout::MmaAcc)
+    return "";
+  return mma.getA().getType().getElement().isF16() ? "f16" : "bf16";
 }
 
 const std::vector<std::unique_ptr<Target>> &allTargets() {

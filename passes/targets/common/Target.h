@@ -33,8 +33,8 @@ struct Atom {
   std::string pattern;  ///< regular expression that the machine code must show
 };
 
-/// The format that an op's atom depends on: that of its codes, "bf16" for a matrix instruction,
-/// empty where it depends on none.
+/// The format that an op's atom depends on: that of its codes, the operands' of a matrix
+/// instruction, empty where it depends on none.
 llvm::StringRef atomFormat(mlir::Operation *op);
 
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.

@@ -98,6 +98,21 @@ Schedule cacheProduct(int64_t rows, int64_t heads) {
   return schedule;
 }
 
+/// Attention of single rows by matrix instructions. With few rows the pages of one are shared by
+/// the work items that fill the chip, with many two work items of a row each fill a multiprocessor.
+Schedule matrixAttention(const Schedule &problem) {
+  constexpr int64_t multiprocessors = 132, ringBytes = 168 * 1024;
+  int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
+  bool many = items > multiprocessors;
+  int64_t wanted = std::max<int64_t>(1, multiprocessors / items);
+  // Each part of a selection costs the merge; of a long sequence each takes many pages.
+  int64_t most = problem.at("selected") ? 8 : multiprocessors;
+  return {{"consumers", many ? 4 : 8},
+          {"stages", many ? ringBytes / 2 / page : ringBytes / page},
+          {"parts", std::min(wanted, most)},
+          {"residents", many ? 2 : 1}};
+}
+
 } // namespace
 
 Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
@@ -122,6 +137,8 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
     schedule["blocks_per_item"] = 1;
     return schedule;
   }
+  if (family == "attention" && problem.at("matrix"))
+    return matrixAttention(problem);
   if (family == "attention") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("group"));
     schedule["value_heads"] = 4;

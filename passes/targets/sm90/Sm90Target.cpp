@@ -26,6 +26,10 @@ const Atom atomRows[] = {
     {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", ""},
     {"mma_m16n8k16_bf16", "tile.mma", "bf16", "", "mmaFragments", "HMMA\\.16816\\.F32\\.BF16"},
     {"fragment_f32", "tile.dequant_fragment", "f32", "", "fragment_f32", ""},
+    {"mma_m16n8k16_f16", "tile.mma", "f16", "", "mmaFragments", "HMMA\\.16816\\.F32"},
+    {"cached_e2m1", "tile.load_cached", "e2m1", "", "cached_e2m1", "F2FP\\.F16\\.E4M3\\.UNPACK_B"},
+    {"cached_e4m3", "tile.load_cached", "e4m3", "", "cached_e4m3", "F2FP\\.F16\\.E4M3\\.UNPACK_B"},
+    {"copy_bulk", "tile.fill_stage", "", "", "copyBulk", "UBLKCP"},
     {"fragment_bf16", "tile.dequant_fragment", "bf16", "", "fragment_bf16", ""},
     {"fragment_e4m3", "tile.dequant_fragment", "e4m3", "", "fragment_e4m3", "HMUL2\\.BF16"},
     {"fragment_e2m1", "tile.dequant_fragment", "e2m1", "", "fragment_e2m1", "HMUL2\\.BF16"},
@@ -50,11 +54,15 @@ public:
               for (auto [type, parameter] : llvm::zip(types, names))
                 parameters += (parameters.empty() ? "" : ", ") + type + " " + parameter;
               return llvm::formatv(
-                         "extern \"C\" __global__ __launch_bounds__({0}){3} void {1}({2}) {{\n"
+                         "extern \"C\" __global__ __launch_bounds__({0}{3}){4} void {1}({2}) {{\n"
                          "  [[maybe_unused]] u8 *const shared = sharedMemory();\n"
                          "  [[maybe_unused]] const i64 blockX = blockIdx.x, blockY = blockIdx.y, "
                          "blockZ = blockIdx.z;\n",
-                         threadsOf(kernel), kernel.getSymName(), parameters, clusterOf(kernel))
+                         threadsOf(kernel), kernel.getSymName(), parameters,
+                         kernel.getResidents()
+                             ? llvm::formatv(", {0}", *kernel.getResidents()).str()
+                             : "",
+                         clusterOf(kernel))
                   .str();
             }};
   }

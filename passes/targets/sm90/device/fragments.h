@@ -3,25 +3,30 @@
 // 64 k it has the 16 from 16t on, four in each of four instructions.
 #pragma once
 
-#include "access.h"
-#include "atoms.h"
 #include "formats.h"
+#include "memory.h"
 
 /// Row `lane * Rows / 32` of each lane, N elements.
 template <class T, int Rows, int N> struct LaneTile {
   T v[N];
 };
-/// 16 outputs × 64 k: registers of instruction s are v[s].
-struct FragmentA {
-  u32 v[4][4];
+/// Elements of operands.
+struct f16 {};
+struct bf16 {};
+/// 16 rows × K: registers of instruction s are v[s].
+template <class E, int K> struct OperandA {
+  u32 v[K / 16][4];
 };
+/// K × N columns: of instruction s and columns 8n …, v[n][s].
+template <class E, int K, int N> struct OperandB {
+  u32 v[N / 8][K / 16][2];
+};
+/// Weights: 16 outputs × 64 k, and the rows that they are multiplied with.
+using FragmentA = OperandA<bf16, 64>;
+template <int N> using FragmentB = OperandB<bf16, 64, N>;
 /// The same of FP32 values: three BF16 parts that add up to each, the largest first.
 struct FragmentSplit {
   FragmentA part[3];
-};
-/// 64 k × N columns: of instruction s and columns 8n …, v[n][s].
-template <int N> struct FragmentB {
-  u32 v[N / 8][4][2];
 };
 /// 16 × N sums.
 template <int N> struct FragmentAcc {
@@ -52,22 +57,6 @@ template <int Rows> struct LoadFragment<LaneTile<u8, Rows, 2>> {
     return {{(u8)both, (u8)(both >> 8)}};
   }
 };
-/// Columns of B are rows of the view, `stride` elements apart; columns from `rows` on repeat the
-/// last.
-template <int N> struct LoadFragment<FragmentB<N>> {
-  static M3_INLINE FragmentB<N> from(const u16 *p, i64 stride, i64 rows) {
-    FragmentB<N> b;
-    const int g = laneId() / 4, t = laneId() % 4;
-    M3_UNROLL for (int n = 0; n < N / 8; ++n) {
-      const i64 row = maximum(minimum((i64)(8 * n + g), rows - 1), 0);
-      const uint4 *from = (const uint4 *)(p + row * stride + 16 * t);
-      uint4 low = loadAt(from), high = loadAt(from + 1);
-      b.v[n][0][0] = low.x, b.v[n][0][1] = low.y, b.v[n][1][0] = low.z, b.v[n][1][1] = low.w;
-      b.v[n][2][0] = high.x, b.v[n][2][1] = high.y, b.v[n][3][0] = high.z, b.v[n][3][1] = high.w;
-    }
-    return b;
-  }
-};
 template <class T, class P> M3_INLINE T load(const P *p, i64 stride, i64 rows = 1 << 30) {
   return LoadFragment<T>::from(p, stride, rows);
 }
@@ -88,14 +77,6 @@ template <int N> M3_INLINE void storeTransposed(const FragmentAcc<N> &acc, f32 *
   const int g = laneId() / 4, t = laneId() % 4;
   M3_UNROLL for (int n = 0; n < N / 8; ++n) M3_UNROLL for (int i = 0; i < 4; ++i)
       storeAt(p + (8 * n + 2 * t + i % 2) * stride + g + 8 * (i / 2), acc.v[n][i]);
-}
-
-template <int N>
-M3_INLINE FragmentAcc<N> mmaFragments(const FragmentA &a, const FragmentB<N> &b,
-                                      FragmentAcc<N> acc) {
-  M3_UNROLL for (int s = 0; s < 4; ++s) M3_UNROLL for (int n = 0; n < N / 8; ++n)
-      mmaBf16(acc.v[n], a.v[s], b.v[n][s]);
-  return acc;
 }
 
 /// Small parts first, so that the large ones are added to what they lack.

@@ -6,7 +6,9 @@
 #include "atoms.h"
 
 #include "arithmetic.h"
+#include "cached.h"
 #include "formats.h"
 #include "fragments.h"
 #include "memory.h"
+#include "operands.h"
 #include "scalar.h"

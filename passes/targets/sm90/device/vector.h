@@ -47,6 +47,7 @@ M3_INLINE void warpBarrier() { __syncwarp(); }
 template <class T> M3_INLINE T fromLane(T value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
+M3_INLINE bool anyLane(bool condition) { return __any_sync(0xffffffffu, condition); }
 M3_INLINE u8 fromLane(u8 value, int lane) { return (u8)fromLane((u32)value, lane); }
 M3_INLINE u16 fromLane(u16 value, int lane) { return (u16)fromLane((u32)value, lane); }
 

@@ -90,6 +90,27 @@ M3_INLINE u32 f16OfE4m3High(u32 codes) { return f16OfE4m3Low(codes >> 16); }
 M3_INLINE u32 f16Of(f32 x) { return x != x ? 0x7fffu : (u32) __builtin_bit_cast(u16, (_Float16)x); }
 M3_INLINE u32 packF16(f32 low, f32 high) { return f16Of(low) | f16Of(high) << 16; }
 
+/// The nearest code, of two equally near ones the even one: codes of one sign are in the order of
+/// their values.
+M3_INLINE u32 e4m3Of(f32 x) {
+  if (x != x)
+    return 0x7fu;
+  const u32 sign = bitsAs<u32>(x) >> 24 & 0x80u;
+  const f32 size = __builtin_fabsf(x);
+  const auto value = [](u32 code) {
+    return (f32) __builtin_bit_cast(_Float16, (u16)f16OfE4m3(code));
+  };
+  u32 code = 0;
+  while (code < 0x7eu && value(code + 1) <= size)
+    ++code;
+  if (code < 0x7eu) {
+    const f32 below = size - value(code), above = value(code + 1) - size; // exact
+    code += above < below || (above == below && code % 2);
+  }
+  return sign | code;
+}
+M3_INLINE u32 packE4m3(f32 low, f32 high) { return e4m3Of(low) | e4m3Of(high) << 8; }
+
 M3_INLINE u32 bf16Of(f32 x) {
   const u32 bits = bitsAs<u32>(x);
   return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -114,6 +135,10 @@ M3_INLINE f32 maximumOrNan(f32 a, f32 b) { return a != a || b != b ? notANumber 
 
 //===- Barriers in shared memory and copies ---------------------------------------------------===//
 
+M3_INLINE void barrierOf(u32 id, u32 threads) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->barrier(t, id, threads, true);
+}
 M3_INLINE void initBarrier(u64 *barrier, u32 arrivals) {
   m3emu::Thread *t = m3emu::self();
   t->calls->initBarrier(t, barrier, arrivals);

@@ -1,0 +1,488 @@
+#include "passes/kernel/families/AttentionMatrix.h"
+
+#include "passes/kernel/Product.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+namespace {
+
+constexpr float lowest = -std::numeric_limits<float>::infinity();
+/// Tokens that a warp multiplies at a time, and warps that share a page.
+constexpr int64_t stepTokens = 32, pageWarps = m3::blockTokens / stepTokens;
+constexpr int64_t lanes = 32;
+/// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
+/// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
+constexpr double slackBits = 8;
+/// Columns of an accumulator that a warp merges at a time.
+constexpr int64_t mergeColumns = 16;
+
+/// Sums of an accumulator in memory: views [slots, dims/8, 32, 4], and of its rows [slots, 2, 16]
+/// the largest score and the sum of weights.
+struct Sums {
+  Value values, rows;
+};
+
+class MatrixAttention {
+public:
+  MatrixAttention(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
+                  const Schedule &schedule)
+      : kb(kb), m(kb), cache(cache), shape(shape), consumers(schedule.at("consumers")),
+        stages(schedule.at("stages")), parts(schedule.at("parts")), batch(kb) {
+    kb.kernel().setWarps(uint64_t(consumers + 1));
+    kb.kernel().setResidents(uint64_t(schedule.at("residents")));
+    unsigned next = 4;
+    query = kb.parameter(next++);
+    pool = kb.parameter(next++);
+    if (shape.selected)
+      selection = kb.parameter(next++);
+    out = kb.parameter(next++);
+    if (parts > 1) {
+      partSums = {kb.parameter(next), kb.parameter(next + 1)};
+      arrivals = kb.parameter(next + 2);
+    }
+  }
+
+  static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
+                                          int64_t parts);
+
+  void emit() {
+    allocate();
+    part = kb.blockId(tile::Axis::X);
+    kvHead = kb.blockId(tile::Axis::Y);
+    row = kb.blockId(tile::Axis::Z);
+    // All that is known by the row alone is read at once: each of these reads takes long.
+    position = batch.position(row);
+    Value sequence = kb.loadIndex(batch.sequences, {row});
+    tableRow = kb.mul(sequence, batch.tableLength);
+    readSelection();
+    kb.when(kb.less(row, batch.rows), [&] {
+      divide();
+      kb.barrier(); // the ring's barriers are made
+      kb.when(kb.less(part, used), [&] {
+        kb.roles([&] {
+          kb.role("attend", consumers, [&] { attend(); });
+          kb.role("load", 1, [&] { loadPages(); });
+        });
+        kb.barrier();
+        finish();
+      });
+    });
+  }
+
+private:
+  void allocate() {
+    ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
+    if (cache.paired())
+      table = kb.alloc({256, 8}, kb.byteType());
+    queries = kb.alloc({shape.dims / 16, lanes, 8}, kb.builder().getI16Type());
+    pages = kb.alloc({lanes}, kb.i32Type());
+    if (shape.selected)
+      seenKeys = kb.alloc({lanes}, kb.i32Type());
+    warpSums = {Value(), kb.alloc({consumers, 2, 16}, kb.f32Type())};
+  }
+
+  //===- The pages of a part
+  Type numbers() { return kb.tile(1, lanes, kb.i32Type()); }
+
+  void readSelection() {
+    if (!selection)
+      return;
+    Value at = kb.mul(kb.add(kb.mul(row, shape.kvHeads), kvHead), shape.selected);
+    Value inside = kb.map(kb.iota(lanes), cast<tile::TileType>(numbers()), [&](ValueRange args) {
+      return kb.min(args[0], kb.i32(shape.selected - 1));
+    });
+    listed = kb.gather(selection, at, inside);
+  }
+
+  /// begin … end − 1: this part's places in the row's list of pages.
+  void divide() {
+    Value count = kb.add(kb.div(position, m3::blockTokens), 1);
+    if (selection) {
+      Value named = kb.map({listed, kb.iota(lanes)}, cast<tile::TileType>(numbers()),
+                           [&](ValueRange args) {
+                             Value names = kb.both(kb.atLeast(args[0], kb.i32(0)),
+                                                   kb.less(args[1], kb.i32(shape.selected)));
+                             return kb.selectf(names, kb.i32(1), kb.i32(0));
+                           });
+      Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
+      count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
+    }
+    Value per = kb.max(kb.ceilDiv(count, parts), kb.index(1));
+    begin = kb.mul(part, per);
+    end = kb.min(kb.add(begin, per), count);
+    // A row without pages has one part with nothing in it.
+    used = kb.max(arith::DivSIOp::create(kb.builder(), kb.add(count, kb.add(per, -1)), per),
+                  kb.index(1));
+  }
+
+  /// Role: brings pages, K and V side by side, in the order of the list.
+  void loadPages() {
+    Value count = kb.max(kb.sub(end, begin), kb.index(0));
+    if (selection) {
+      auto type = cast<tile::TileType>(numbers());
+      Value blocks = kb.map(listed, type,
+                            [&](ValueRange args) { return kb.max(args[0], kb.i32(0)); });
+      kb.store(kb.gather(batch.table, tableRow, blocks), pages, {kb.index(0)}, {lanes});
+      Value past = kb.toI32(kb.add(position, 1));
+      Value seen = kb.map(blocks, type, [&](ValueRange args) {
+        Value before = arith::MulIOp::create(kb.builder(), args[0], kb.i32(m3::blockTokens));
+        return kb.sub(past, before);
+      });
+      kb.store(seen, seenKeys, {kb.index(0)}, {lanes});
+      kb.forLoop(kb.index(0), count, 1, [&](Value i) { loadPage(i, kb.add(begin, i)); });
+      return;
+    }
+    kb.forLoop(kb.index(0), count, lanes, [&](Value first) {
+      Value last = kb.toI32(kb.add(end, -1)), from = kb.toI32(kb.add(begin, first));
+      Value blocks = kb.map(kb.iota(lanes), cast<tile::TileType>(numbers()), [&](ValueRange args) {
+        return kb.min(arith::AddIOp::create(kb.builder(), args[0], from), last);
+      });
+      kb.store(kb.gather(batch.table, tableRow, blocks), pages, {kb.index(0)}, {lanes});
+      Value stop = kb.min(kb.add(first, lanes), count);
+      kb.forLoop(first, stop, 1, [&](Value i) { loadPage(i, kb.sub(i, first)); });
+    });
+  }
+
+  void loadPage(Value use, Value place) {
+    Value offset = kb.add(kb.mul(kb.loadIndex(pages, {place}), cache.pageBytes),
+                          kb.mul(kvHead, 2 * cache.slotBytes));
+    kb.acquire(ring, use);
+    kb.fillStage(ring, use, pool, offset);
+    kb.commit(ring, use);
+  }
+
+  //===- Products
+  /// What a warp has summed.
+  struct State {
+    Value values, weights, largest;
+    SmallVector<Value> all() const { return {values, weights, largest}; }
+    static State of(ValueRange values) { return {values[0], values[1], values[2]}; }
+  };
+
+  /// Role: a warp takes a quarter of each page of its team.
+  void attend() {
+    prepare();
+    Value warp = kb.warpId();
+    Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens);
+    State start = {m.fill(0, m.acc(shape.dims)), m.fill(0, m.acc(8)), m.fill(lowest, m.rows())};
+    Values sums = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
+                             start.all(), [&](Value use, ValueRange carried) {
+                               Value stage = kb.wait(ring, use);
+                               Value seen = kb.sub(seenOf(use), first);
+                               Values next = kb.choose(
+                                   kb.less(kb.index(0), seen),
+                                   [&] { return step(stage, first, seen, State::of(carried)); },
+                                   [&] { return Values(carried.begin(), carried.end()); });
+                               kb.release(ring, use);
+                               return next;
+                             });
+    kb.barrier(); // nobody reads the ring any more
+    Value values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
+    State state = State::of(sums);
+    storeSums({values, warpSums.rows}, warp, kb.index(0), state.values);
+    storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));
+  }
+
+  void prepare() {
+    if (table)
+      tile::CodeTableOp::create(kb.builder(), table);
+    kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] {
+      Value head = queryRow();
+      Value q = m.loadLeft(query, head, shape.dims, kb.add(head, shape.group()));
+      kb.store(q, queries, zeros(3), {shape.dims / 16, lanes, 8});
+    });
+    kb.barrier();
+    token = tokensOfColumns();
+  }
+
+  /// How many keys of the use's page the row may see: 128 or more, all of them.
+  Value seenOf(Value use) {
+    Value place = kb.add(begin, use);
+    if (selection)
+      return kb.loadIndex(seenKeys, {place});
+    return kb.sub(kb.add(position, 1), kb.mul(place, m3::blockTokens));
+  }
+
+  /// Of a product with the keys of tile.load_cached.
+  Value tokensOfColumns() {
+    auto type = m.columns(operandTokens, kb.i32Type());
+    return kb.map(m.iota(type), type, [&](ValueRange args) {
+      auto &b = kb.builder();
+      auto bit = [&](int64_t shift, int64_t mask) {
+        return arith::AndIOp::create(b, arith::ShRSIOp::create(b, args[0], kb.i32(shift)),
+                                     kb.i32(mask));
+      };
+      // Column 8e + 2q + b is token 4q + ((2e + b) ^ q%2).
+      Value quad = bit(1, 3), inQuad = arith::OrIOp::create(b, bit(2, 2), bit(0, 1));
+      Value turned = arith::XOrIOp::create(b, inQuad, arith::AndIOp::create(b, quad, kb.i32(1)));
+      return Value(arith::OrIOp::create(b, arith::MulIOp::create(b, quad, kb.i32(4)), turned));
+    });
+  }
+
+  /// Adds the tokens from `first` on, of which `seen` may be seen.
+  Values step(Value stage, Value first, Value seen, State state) {
+    StagedSlot keys(kb, cache, shape.dims, stage, 0, table);
+    StagedSlot values(kb, cache, shape.dims, stage, cache.slotBytes, table);
+    Value q = tile::LoadOp::create(kb.builder(), m.left(shape.dims), queries, zeros(3),
+                                   ArrayRef<int64_t>{shape.dims / 16, lanes, 8});
+    auto at = [&](int64_t half) { return kb.add(first, half * operandTokens); };
+    Values scores = {m.mma(q, keys.keyColumns(at(0)), operandTokens),
+                     m.mma(q, keys.keyColumns(at(1)), operandTokens)};
+    scores = kb.choose(
+        kb.less(seen, kb.index(stepTokens)), [&] { return masked(scores, seen); },
+        [&] { return scores; });
+    state = rescaled(state, scores);
+    Value shift = kb.map(state.largest, m.rows(),
+                         [&](ValueRange args) { return kb.mulf(args[0], scale()); });
+    for (int64_t half = 0; half < 2; ++half) {
+      Value weights = kb.map({scores[size_t(half)], shift}, m.acc(operandTokens),
+                             [&](ValueRange args) {
+                               Value negative = arith::NegFOp::create(kb.builder(), args[1]);
+                               return kb.exp2f(kb.fmaf(args[0], scale(), negative));
+                             });
+      Value p = m.toLeft(weights);
+      Value v = values.values(at(half), kb.sub(seen, kb.index(half * operandTokens)));
+      state.values = kb.mma(p, v, state.values);
+      // Weights are summed as they are multiplied, rounded: their mean is then exact.
+      state.weights = kb.mma(p, m.fill(1, m.right(operandTokens, 8)), state.weights);
+    }
+    return state.all();
+  }
+
+  Values masked(ValueRange scores, Value seen) {
+    Values kept;
+    for (auto [half, score] : llvm::enumerate(scores)) {
+      Value left = kb.toI32(kb.sub(seen, kb.index(int64_t(half) * operandTokens)));
+      kept.push_back(kb.map({score, token}, m.acc(operandTokens), [&](ValueRange args) {
+        return kb.selectf(kb.less(args[1], left), args[0], kb.f32(lowest));
+      }));
+    }
+    return kept;
+  }
+
+  /// The state with a maximum that these scores do not exceed by much.
+  State rescaled(State state, ValueRange scores) {
+    Value both = kb.map(scores, m.acc(operandTokens),
+                        [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
+    Value top = m.rowsMax(both);
+    double slack = slackBits / (shape.scale * std::numbers::log2e);
+    Value grows = kb.map({top, state.largest}, m.rows(kb.builder().getI1Type()),
+                         [&](ValueRange args) {
+                           return kb.lessf(kb.addf(args[1], kb.f32(slack)), args[0]);
+                         });
+    return State::of(kb.choose(
+        m.any(grows),
+        [&] {
+          Value now = kb.map({top, state.largest}, m.rows(),
+                             [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
+          Value keep = kb.map({state.largest, now}, m.rows(), [&](ValueRange args) {
+            return kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
+          });
+          auto kept = [&](Value sums) {
+            return kb.map({sums, keep}, cast<tile::TileType>(sums.getType()),
+                          [&](ValueRange args) { return kb.mulf(args[0], args[1]); });
+          };
+          return Values{kept(state.values), kept(state.weights), now};
+        },
+        [&] { return Values(state.all()); }));
+  }
+
+  //===- Sums
+  tile::ViewType sumsType(int64_t slots) {
+    return kb.view({slots, shape.dims / 8, lanes, 4}, kb.f32Type(), tile::Space::Shared);
+  }
+  Values zeros(size_t count) { return Values(count, kb.index(0)); }
+  Value scale() { return kb.f32(shape.scale * std::numbers::log2e); }
+  Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
+
+  void storeSums(Sums to, Value slot, Value eight, Value acc) {
+    int64_t eights = cast<tile::TileType>(acc.getType()).getCols() / 8;
+    kb.store(acc, to.values, {slot, eight, kb.index(0), kb.index(0)}, {1, eights, lanes, 4});
+  }
+  void storeRows(Sums to, Value slot, Value largest, Value weights) {
+    kb.store(largest, to.rows, {slot, kb.index(0), kb.index(0)}, {1, 1, 16});
+    kb.store(weights, to.rows, {slot, kb.index(1), kb.index(0)}, {1, 1, 16});
+  }
+  Value loadRows(Sums from, Value slot, int64_t which) {
+    return tile::LoadOp::create(kb.builder(), m.rows(), from.rows,
+                                ValueRange{slot, kb.index(which), kb.index(0)},
+                                ArrayRef<int64_t>{1, 1, 16});
+  }
+
+  /// What is added, and how: `most` slots from `base` on, of which the first `count` are filled.
+  struct Sources {
+    Sums sums;
+    Value base, count;
+    int64_t most;
+  };
+
+  /// Calls `body` for a slot after the other; those past the filled ones repeat the last, and
+  /// `filled` is false. All reads of a few slots are then under way together.
+  Values eachSource(const Sources &from, ValueRange start,
+                    function_ref<Values(Value slot, Value filled, ValueRange carried)> body) {
+    bool unroll = from.most <= 16;
+    Value end = unroll ? kb.index(from.most) : from.count;
+    return kb.forLoop(
+        kb.index(0), end, 1, start,
+        [&](Value i, ValueRange carried) {
+          Value inside = kb.min(i, kb.add(from.count, -1));
+          return body(kb.add(from.base, inside), kb.less(i, from.count), carried);
+        },
+        unroll);
+  }
+
+  /// Calls `body` with the sum of all sources, sixteen columns from 8 · `eight` on.
+  void merge(const Sources &from,
+             function_ref<void(Value eight, Value values, Value weights, Value largest)> body) {
+    constexpr int64_t eights = mergeColumns / 8;
+    kb.forLoop(kb.mul(kb.warpId(), eights), kb.index(shape.dims / 8), eights * (consumers + 1),
+               [&](Value eight) {
+                 Value largest = eachSource(from, m.fill(lowest, m.rows()),
+                                            [&](Value slot, Value, ValueRange carried) {
+                                              return Values{kb.map(
+                                                  {carried[0], loadRows(from.sums, slot, 0)},
+                                                  m.rows(), [&](ValueRange args) {
+                                                    return kb.maxf(args[0], args[1]);
+                                                  })};
+                                            })[0];
+                 Values start = {m.fill(0, m.acc(mergeColumns)), m.fill(0, m.rows())};
+                 Values sums = eachSource(from, start,
+                                          [&](Value slot, Value filled, ValueRange carried) {
+                                            return added(from.sums, slot, filled, eight, largest,
+                                                         carried);
+                                          });
+                 body(eight, sums[0], sums[1], largest);
+               });
+  }
+
+  Values added(Sums from, Value slot, Value filled, Value eight, Value largest,
+               ValueRange carried) {
+    // Where there was no key the largest score is that of no key; its share is nothing.
+    Value keep = kb.map({loadRows(from, slot, 0), largest}, m.rows(), [&](ValueRange args) {
+      Value share = kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
+      return kb.selectf(kb.both(filled, kb.lessf(kb.f32(lowest), args[0])), share, kb.f32(0));
+    });
+    Value values = tile::LoadOp::create(
+        kb.builder(), m.acc(mergeColumns), from.values,
+        ValueRange{slot, eight, kb.index(0), kb.index(0)},
+        ArrayRef<int64_t>{1, mergeColumns / 8, lanes, 4});
+    auto add = [&](Value part, Value sum) {
+      return kb.map({part, keep, sum}, cast<tile::TileType>(sum.getType()),
+                    [&](ValueRange args) { return kb.fmaf(args[0], args[1], args[2]); });
+    };
+    return {add(values, carried[0]), add(loadRows(from, slot, 1), carried[1])};
+  }
+
+  void storeMean(Value eight, Value values, Value weights) {
+    Value mean = kb.map({values, weights}, m.acc(mergeColumns), [&](ValueRange args) {
+      Value inverse = kb.divf(kb.f32(1), args[1]);
+      return kb.mulf(args[0], kb.selectf(kb.equalf(args[1], kb.f32(0)), kb.f32(0), inverse));
+    });
+    Value head = queryRow();
+    tile::StoreSpreadOp::create(kb.builder(), mean, out, ValueRange{head, eight},
+                                uint64_t(shape.dims / 8), kb.index(shape.group()));
+  }
+
+  void finish() {
+    warpSums.values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
+    Sources warps = {warpSums, kb.index(0), kb.index(consumers), consumers};
+    auto mean = [&](Value eight, Value values, Value weights, Value) {
+      storeMean(eight, values, weights);
+    };
+    if (parts == 1)
+      return merge(warps, mean);
+    Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
+    kb.when(
+        kb.equal(used, kb.index(1)), [&] { merge(warps, mean); },
+        [&] {
+          merge(warps, [&](Value eight, Value values, Value weights, Value largest) {
+            Value slot = kb.add(base, part);
+            storeSums(partSums, slot, eight, values);
+            kb.when(kb.equal(eight, kb.index(0)),
+                    [&] { storeRows(partSums, slot, largest, weights); });
+          });
+          Value last = kb.arriveLast(arrivals, item, used);
+          kb.when(last, [&] { merge({partSums, base, used, parts}, mean); });
+        });
+  }
+
+  KernelBuilder &kb;
+  MatrixTiles m;
+  const CachePages &cache;
+  const AttentionShape &shape;
+  const int64_t consumers, stages, parts;
+  BatchRows batch;
+  Value query, pool, selection, out, arrivals;
+  Sums partSums, warpSums;
+  Value ring, table, queries, pages, seenKeys;
+  Value part, kvHead, row, position, tableRow, listed, begin, end, used, token;
+};
+
+SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
+                                                  int64_t parts) {
+  constexpr int64_t any = ShapedType::kDynamic;
+  auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
+    return tile::ViewType::get(context, sizes, element, tile::Space::Global);
+  };
+  auto bits = [&](unsigned width) { return IntegerType::get(context, width); };
+  SmallVector<Type> types = BatchRows::parameterTypes(context);
+  types.append({view({any, shape.dims}, bits(16)), view({any}, bits(8))});
+  if (shape.selected)
+    types.push_back(view({any}, bits(32)));
+  types.push_back(view({any, shape.dims}, bits(16)));
+  if (parts > 1) {
+    Type f32 = Float32Type::get(context);
+    types.append({view({any, shape.dims / 8, lanes, 4}, f32), view({any, 2, 16}, f32),
+                  view({any}, bits(32))});
+  }
+  return types;
+}
+
+} // namespace
+
+bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out) {
+  return query.isInteger(16) && out.isInteger(16) && shape.group() <= 16 &&
+         shape.selected <= lanes && StagedSlot::serves(cache, shape.dims);
+}
+
+LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache, const AttentionShape &shape,
+                         const Schedule &schedule, Value query, int64_t poolOffset,
+                         Value selection, Value mean, StringRef label) {
+  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads,
+                             shape.kvHeads, shape.dims, shape.selected,
+                             llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
+                             spell(schedule));
+  int64_t parts = schedule.at("parts"), items = step.rows * shape.kvHeads;
+  tile::KernelOp kernel = step.kernel(name, [&] {
+    KernelBuilder kb(step.module, name, "attention", schedule,
+                     MatrixAttention::parameterTypes(step.module.getContext(), shape, parts));
+    MatrixAttention(kb, cache, shape, schedule).emit();
+    return kb.finish();
+  });
+  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
+  arguments.append({{query, planir::Access::Read}, {step.pool(poolOffset), planir::Access::Read}});
+  if (selection)
+    arguments.push_back({selection, planir::Access::Read});
+  arguments.push_back({mean, planir::Access::Write});
+  if (parts > 1) {
+    FailureOr<Value> counters = step.counters(items);
+    if (failed(counters))
+      return failure();
+    int64_t slotBytes = 16 * shape.dims * 4;
+    arguments.append(
+        {{step.scratch("attention_parts", 0, 0, items * parts * slotBytes), planir::Access::Write},
+         {step.scratch("attention_rows", 0, 0, items * parts * 2 * 16 * 4), planir::Access::Write},
+         {*counters, planir::Access::ReadWrite}});
+  }
+  step.launch(kernel, arguments, {{parts, 0}, {shape.kvHeads, 0}, {step.rows, 0}}, label);
+  return success();
+}
+
+} // namespace m3c::kernel

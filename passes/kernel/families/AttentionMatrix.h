@@ -1,0 +1,21 @@
+// Attention of single rows on matrix instructions: the pages of a row are cut into parts, each part
+// is a work item, and the part that is done last adds all of them. The plain sibling is the kernel
+// of Attention.cpp.
+#pragma once
+
+#include "passes/kernel/families/AttentionParts.h"
+#include "passes/kernel/families/MatrixTiles.h"
+
+namespace m3c::kernel {
+
+/// Whether this kernel does it: FP16 operands hold the cache exactly, the query heads of a KV head
+/// fit one left operand, the selection one warp.
+bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
+
+/// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `stages` (pages in
+/// flight), `parts` (of a row and KV head), `residents` (work items of a multiprocessor).
+mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache, const AttentionShape &shape,
+                         const Schedule &schedule, Value query, int64_t poolOffset,
+                         Value selection, Value mean, llvm::StringRef label);
+
+} // namespace m3c::kernel
