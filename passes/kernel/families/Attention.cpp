@@ -403,10 +403,10 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                                   {"page_bytes", 2 * cache.slotBytes},
                                   {"matrix", matrixAttentionServes(shape, cacheType, in, out)}});
   if (schedule.count("consumers")) {
-    return emitMatrixAttention(step, cache, shape, schedule, step.bufferOf(query), cache.kvOffsets[layer],
-                        selection ? step.bufferOf(selection) : Value(),
-                        step.makeBuffer(result, "attention"),
-                        formatv("layers.{0}.attention", layer).str());
+    return emitMatrixAttention(
+        step, cache, shape, schedule, step.bufferOf(query), cache.kvOffsets[layer],
+        selection ? step.bufferOf(selection) : Value(), step.makeBuffer(result, "attention"),
+        formatv("layers.{0}.attention", layer).str());
   }
   std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
                              shape.heads, shape.kvHeads, shape.dims, shape.selected,

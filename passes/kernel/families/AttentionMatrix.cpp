@@ -105,12 +105,12 @@ private:
   void divide() {
     Value count = kb.add(kb.div(position, m3::blockTokens), 1);
     if (selection) {
-      Value named = kb.map({listed, kb.iota(lanes)}, cast<tile::TileType>(numbers()),
-                           [&](ValueRange args) {
-                             Value names = kb.both(kb.atLeast(args[0], kb.i32(0)),
-                                                   kb.less(args[1], kb.i32(shape.selected)));
-                             return kb.selectf(names, kb.i32(1), kb.i32(0));
-                           });
+      Value named =
+          kb.map({listed, kb.iota(lanes)}, cast<tile::TileType>(numbers()), [&](ValueRange args) {
+            Value names =
+                kb.both(kb.atLeast(args[0], kb.i32(0)), kb.less(args[1], kb.i32(shape.selected)));
+            return kb.selectf(names, kb.i32(1), kb.i32(0));
+          });
       Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
       count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
     }
@@ -127,8 +127,8 @@ private:
     Value count = kb.max(kb.sub(end, begin), kb.index(0));
     if (selection) {
       auto type = cast<tile::TileType>(numbers());
-      Value blocks = kb.map(listed, type,
-                            [&](ValueRange args) { return kb.max(args[0], kb.i32(0)); });
+      Value blocks =
+          kb.map(listed, type, [&](ValueRange args) { return kb.max(args[0], kb.i32(0)); });
       kb.store(kb.gather(batch.table, tableRow, blocks), pages, {kb.index(0)}, {lanes});
       Value past = kb.toI32(kb.add(position, 1));
       Value seen = kb.map(blocks, type, [&](ValueRange args) {
@@ -239,14 +239,14 @@ private:
         kb.less(seen, kb.index(stepTokens)), [&] { return masked(scores, seen); },
         [&] { return scores; });
     state = rescaled(state, scores);
-    Value shift = kb.map(state.largest, m.rows(),
-                         [&](ValueRange args) { return kb.mulf(args[0], scale()); });
+    Value shift =
+        kb.map(state.largest, m.rows(), [&](ValueRange args) { return kb.mulf(args[0], scale()); });
     for (int64_t half = 0; half < 2; ++half) {
-      Value weights = kb.map({scores[size_t(half)], shift}, m.acc(operandTokens),
-                             [&](ValueRange args) {
-                               Value negative = arith::NegFOp::create(kb.builder(), args[1]);
-                               return kb.exp2f(kb.fmaf(args[0], scale(), negative));
-                             });
+      Value weights =
+          kb.map({scores[size_t(half)], shift}, m.acc(operandTokens), [&](ValueRange args) {
+            Value negative = arith::NegFOp::create(kb.builder(), args[1]);
+            return kb.exp2f(kb.fmaf(args[0], scale(), negative));
+          });
       Value p = m.toLeft(weights);
       Value v = values.values(at(half), kb.sub(seen, kb.index(half * operandTokens)));
       state.values = kb.mma(p, v, state.values);
@@ -273,10 +273,9 @@ private:
                         [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
     Value top = m.rowsMax(both);
     double slack = slackBits / (shape.scale * std::numbers::log2e);
-    Value grows = kb.map({top, state.largest}, m.rows(kb.builder().getI1Type()),
-                         [&](ValueRange args) {
-                           return kb.lessf(kb.addf(args[1], kb.f32(slack)), args[0]);
-                         });
+    Value grows =
+        kb.map({top, state.largest}, m.rows(kb.builder().getI1Type()),
+               [&](ValueRange args) { return kb.lessf(kb.addf(args[1], kb.f32(slack)), args[0]); });
     return State::of(kb.choose(
         m.any(grows),
         [&] {
@@ -342,24 +341,20 @@ private:
   void merge(const Sources &from,
              function_ref<void(Value eight, Value values, Value weights, Value largest)> body) {
     constexpr int64_t eights = mergeColumns / 8;
-    kb.forLoop(kb.mul(kb.warpId(), eights), kb.index(shape.dims / 8), eights * (consumers + 1),
-               [&](Value eight) {
-                 Value largest = eachSource(from, m.fill(lowest, m.rows()),
-                                            [&](Value slot, Value, ValueRange carried) {
-                                              return Values{kb.map(
-                                                  {carried[0], loadRows(from.sums, slot, 0)},
-                                                  m.rows(), [&](ValueRange args) {
-                                                    return kb.maxf(args[0], args[1]);
-                                                  })};
-                                            })[0];
-                 Values start = {m.fill(0, m.acc(mergeColumns)), m.fill(0, m.rows())};
-                 Values sums = eachSource(from, start,
-                                          [&](Value slot, Value filled, ValueRange carried) {
-                                            return added(from.sums, slot, filled, eight, largest,
-                                                         carried);
-                                          });
-                 body(eight, sums[0], sums[1], largest);
-               });
+    kb.forLoop(
+        kb.mul(kb.warpId(), eights), kb.index(shape.dims / 8), eights * (consumers + 1),
+        [&](Value eight) {
+          Value largest = eachSource(
+              from, m.fill(lowest, m.rows()), [&](Value slot, Value, ValueRange carried) {
+                return Values{kb.map({carried[0], loadRows(from.sums, slot, 0)}, m.rows(),
+                                     [&](ValueRange args) { return kb.maxf(args[0], args[1]); })};
+              })[0];
+          Values start = {m.fill(0, m.acc(mergeColumns)), m.fill(0, m.rows())};
+          Values sums = eachSource(from, start, [&](Value slot, Value filled, ValueRange carried) {
+            return added(from.sums, slot, filled, eight, largest, carried);
+          });
+          body(eight, sums[0], sums[1], largest);
+        });
   }
 
   Values added(Sums from, Value slot, Value filled, Value eight, Value largest,
@@ -369,10 +364,9 @@ private:
       Value share = kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
       return kb.selectf(kb.both(filled, kb.lessf(kb.f32(lowest), args[0])), share, kb.f32(0));
     });
-    Value values = tile::LoadOp::create(
-        kb.builder(), m.acc(mergeColumns), from.values,
-        ValueRange{slot, eight, kb.index(0), kb.index(0)},
-        ArrayRef<int64_t>{1, mergeColumns / 8, lanes, 4});
+    Value values = tile::LoadOp::create(kb.builder(), m.acc(mergeColumns), from.values,
+                                        ValueRange{slot, eight, kb.index(0), kb.index(0)},
+                                        ArrayRef<int64_t>{1, mergeColumns / 8, lanes, 4});
     auto add = [&](Value part, Value sum) {
       return kb.map({part, keep, sum}, cast<tile::TileType>(sum.getType()),
                     [&](ValueRange args) { return kb.fmaf(args[0], args[1], args[2]); });
@@ -452,13 +446,14 @@ bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Typ
          shape.selected <= lanes && StagedSlot::serves(cache, shape.dims);
 }
 
-LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache, const AttentionShape &shape,
-                         const Schedule &schedule, Value query, int64_t poolOffset,
-                         Value selection, Value mean, StringRef label) {
-  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads,
-                             shape.kvHeads, shape.dims, shape.selected,
-                             llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
-                             spell(schedule));
+LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
+                                  const AttentionShape &shape, const Schedule &schedule,
+                                  Value query, int64_t poolOffset, Value selection, Value mean,
+                                  StringRef label) {
+  std::string name =
+      formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads, shape.kvHeads,
+              shape.dims, shape.selected, llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
+              spell(schedule));
   int64_t parts = schedule.at("parts"), items = step.rows * shape.kvHeads;
   tile::KernelOp kernel = step.kernel(name, [&] {
     KernelBuilder kb(step.module, name, "attention", schedule,

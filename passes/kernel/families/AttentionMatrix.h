@@ -14,8 +14,9 @@ bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Typ
 
 /// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `stages` (pages in
 /// flight), `parts` (of a row and KV head), `residents` (work items of a multiprocessor).
-mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache, const AttentionShape &shape,
-                         const Schedule &schedule, Value query, int64_t poolOffset,
-                         Value selection, Value mean, llvm::StringRef label);
+mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
+                                        const AttentionShape &shape, const Schedule &schedule,
+                                        Value query, int64_t poolOffset, Value selection,
+                                        Value mean, llvm::StringRef label);
 
 } // namespace m3c::kernel

@@ -32,14 +32,16 @@ Value MatrixTiles::columnsMax(Value acc) {
   return tile::ReduceOp::create(kb.builder(), columns(count, kb.f32Type()),
                                 tile::ReduceKind::MaxOrNan, acc);
 }
-Value MatrixTiles::any(Value rows) { return tile::AnyOp::create(kb.builder(), kb.builder().getI1Type(), rows); }
+Value MatrixTiles::any(Value rows) {
+  return tile::AnyOp::create(kb.builder(), kb.builder().getI1Type(), rows);
+}
 
 Value MatrixTiles::loadRows(Value view, Value row, ArrayRef<int64_t> sizes, Value limit,
                             tile::TileType type) {
-  auto stored = kb.fragment(type.getRows(), type.getCols(), kb.builder().getBF16Type(),
-                            type.getLayout());
-  Value rows = tile::LoadOp::create(kb.builder(), stored, view, ValueRange{row, kb.index(0)}, limit,
-                                    sizes);
+  auto stored =
+      kb.fragment(type.getRows(), type.getCols(), kb.builder().getBF16Type(), type.getLayout());
+  Value rows =
+      tile::LoadOp::create(kb.builder(), stored, view, ValueRange{row, kb.index(0)}, limit, sizes);
   return tile::ToOperandOp::create(kb.builder(), type, rows);
 }
 Value MatrixTiles::loadLeft(Value view, Value row, int64_t k, Value limit) {

@@ -22,9 +22,7 @@ public:
 
   Value fill(double value, tile::TileType type);
   Value iota(tile::TileType type);
-  Value mma(Value a, Value b, int64_t columns) {
-    return kb.mma(a, b, fill(0, acc(columns)));
-  }
+  Value mma(Value a, Value b, int64_t columns) { return kb.mma(a, b, fill(0, acc(columns))); }
   /// Row-wise or column-wise largest of an accumulator.
   Value rowsMax(Value acc);
   Value columnsMax(Value acc);

@@ -293,13 +293,13 @@ tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", 
 
 // -----
 
-// expected-error@+1 {{T-T3: 16x32 is no tile in layout mma_a}}
-func.func private @bad() -> !tile.tile<16x32xbf16, mma_a>
+// expected-error@+1 {{T-T3: 16x24 is no tile in layout mma_a}}
+func.func private @bad() -> !tile.tile<16x24xbf16, mma_a>
 
 // -----
 
 tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index) attributes {family = "f", schedule = {}} {
-  // expected-error@+1 {{T-M11: '!tile.tile<64x8xbf16, mma_b>' is the transpose of rows of 64 elements}}
+  // expected-error@+1 {{T-M11: '!tile.tile<64x8xbf16, mma_b>' is a box of rows of K elements}}
   %b = tile.load %x[%i, %i] sizes [16, 32] : !tile.view<?x64xi16> -> !tile.tile<64x8xbf16, mma_b>
   tile.return
 }
@@ -307,7 +307,7 @@ tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index) attributes {family = "f", 
 // -----
 
 tile.kernel @bad(%x: !tile.view<?x8xi32>, %i: index) attributes {family = "f", schedule = {}} {
-  // expected-error@+1 {{T-M10: a tile in layout per_lane is a contiguous box}}
+  // expected-error@+1 {{T-M10: '!tile.tile<32x4xi32, per_lane>' is a contiguous box}}
   %w = tile.load %x[%i, %i] sizes [32, 4] : !tile.view<?x8xi32> -> !tile.tile<32x4xi32, per_lane>
   tile.return
 }
@@ -354,7 +354,7 @@ tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index, %n: !tile.view<16xf32>) at
   %zero = arith.constant 0.0 : f32
   %acc = tile.fill %zero : f32 -> !tile.tile<16x8xf32, mma_acc>
   %b = tile.load %x[%i, %i] sizes [16, 64] : !tile.view<?x64xi16> -> !tile.tile<64x16xbf16, mma_b>
-  // expected-error@+1 {{T-A9: layouts mma_a, mma_b and mma_acc of equal columns expected}}
+  // expected-error@+1 {{T-A9: layouts mma_a, mma_b and mma_acc of equal K, columns and operand}}
   %r = tile.mma %b, %b, %acc : !tile.tile<64x16xbf16, mma_b>, !tile.tile<64x16xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
   tile.return
 }
@@ -387,5 +387,136 @@ tile.kernel @bad(%x: !tile.view<4xf32>, %i: index) attributes {family = "f", sch
 tile.kernel @bad(%x: !tile.view<4xf32>, %i: index) attributes {family = "f", schedule = {}} {
   // expected-error@+1 {{T-M13: a counter is an i32 of global memory}}
   %last = tile.arrive %x[%i] of %i : !tile.view<4xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 3} {
+  // expected-error@+1 {{T-S1: the roles have 2 warps, the kernel has 3}}
+  tile.roles {
+    tile.role "a" warps = 1 {
+    }
+    tile.role "b" warps = 1 {
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 1} {
+  tile.roles {
+    // expected-error@+1 {{T-S2: registers are multiples of 8 from 24 to 240}}
+    tile.role "a" warps = 1 registers = 30 {
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}, warps = 2} {
+  %ring = tile.ring async 1 : !tile.ring<2, 16xi8>
+  // expected-error@+1 {{T-S3: a ring is filled by one role and drained by one other}}
+  tile.roles {
+    tile.role "a" warps = 1 {
+      %stage = tile.acquire %ring[%i] : !tile.ring<2, 16xi8> -> !tile.view<16xi8, shared>
+      tile.commit %ring[%i] : !tile.ring<2, 16xi8>
+    }
+    tile.role "b" warps = 1 {
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-R3: stages of an asynchronous ring are multiples of 16 bytes}}
+  %ring = tile.ring async 1 : !tile.ring<2, 17xi8>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
+  %ring = tile.ring async 1 : !tile.ring<2, 16xi8>
+  // expected-error@+1 {{T-R4: the uses of a ring are numbered if it is asynchronous}}
+  tile.release %ring : !tile.ring<2, 16xi8>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?xi8>, %i: index) attributes {family = "f", schedule = {}} {
+  %ring = tile.ring : !tile.ring<2, 16xi8>
+  // expected-error@+1 {{T-R5: only the stages of an asynchronous ring are filled by copies}}
+  tile.fill_stage %ring[%i] from %x[%i] : !tile.ring<2, 16xi8>, !tile.view<?xi8>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %ring = tile.ring async 1 : !tile.ring<2, 16xi8>
+  // expected-error@+1 {{T-R7: '!tile.view<33xi8, shared>' does not fit the memory of}}
+  %m = tile.ring_memory %ring : !tile.ring<2, 16xi8> -> !tile.view<33xi8, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %zero = arith.constant 0.0 : f32
+  %acc = tile.fill %zero : f32 -> !tile.tile<16x16xf32, mma_acc>
+  // expected-error@+1 {{T-E13: an accumulator gives its rows with max, its columns with max_or_nan}}
+  %r = tile.reduce add %acc : !tile.tile<16x16xf32, mma_acc> -> !tile.tile<16x1xf32, mma_rows>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %zero = arith.constant 0.0 : f32
+  %acc = tile.fill %zero : f32 -> !tile.tile<16x32xf32, mma_acc>
+  // expected-error@+1 {{T-A20: an accumulator of 16 columns or a BF16 operand}}
+  %r = tile.to_operand %acc : !tile.tile<16x32xf32, mma_acc> -> !tile.tile<16x32xf16, mma_a>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x64xi8, shared>
+  // expected-error@+1 {{T-A16: e2m1 has scales and a table, e4m3 has neither}}
+  %k = tile.load_cached %codes[%i] format e2m1 : !tile.view<128x64xi8, shared> -> !tile.tile<128x16xf16, mma_b>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x128xi8, shared>
+  // expected-error@+1 {{T-A19: values have a limit, keys have none}}
+  %k = tile.load_cached %codes[%i] format e4m3 : !tile.view<128x128xi8, shared> -> !tile.tile<16x128xf16, mma_b>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
+  %t = tile.alloc : !tile.view<128x8xi8, shared>
+  // expected-error@+1 {{T-A14: a table is 256x8 bytes in shared memory}}
+  tile.code_table %t : !tile.view<128x8xi8, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<4x4xi32>, %i: index) attributes {family = "f", schedule = {}} {
+  %n = tile.iota : !tile.tile<1x16xi32>
+  // expected-error@+1 {{T-M18: a view of one dimension and an index into it expected}}
+  %g = tile.gather %x[%i] at %n : !tile.view<4x4xi32>, !tile.tile<1x16xi32> -> !tile.tile<1x16xi32>
   tile.return
 }
