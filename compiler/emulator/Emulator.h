@@ -2,7 +2,7 @@
 // CPU.
 #pragma once
 
-#include "compiler/driver/ContentCache.h"
+#include "runtime/base/ContentCache.h"
 #include "compiler/emulator/Cluster.h"
 #include "compiler/emulator/Memory.h"
 #include "compiler/emulator/Program.h"

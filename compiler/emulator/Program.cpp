@@ -1,6 +1,6 @@
 #include "compiler/emulator/Program.h"
 
-#include "compiler/driver/ContentCache.h"
+#include "runtime/base/ContentCache.h"
 #include "compiler/toolchains/HostCompiler.h"
 #include "runtime/base/Error.h"
 
