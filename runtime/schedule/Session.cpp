@@ -1,8 +1,8 @@
 #include "runtime/schedule/Session.h"
 
 #include "runtime/base/Error.h"
-#include "runtime/base/Progress.h"
 #include "runtime/plan/List.h"
+#include "runtime/schedule/SessionMemory.h"
 
 #include <fmt/format.h>
 
@@ -15,22 +15,6 @@ namespace m3c {
 
 namespace {
 
-uint64_t pageTokens(const Engine &engine) { return engine.tables().cache()->page_tokens(); }
-
-/// Pages that `tokens` tokens need.
-uint64_t pagesFor(uint64_t tokens, uint64_t perPage) { return (tokens + perPage - 1) / perPage; }
-
-uint64_t longest(const Engine &engine, const SessionOptions &options) {
-  uint64_t tokens = std::min<uint64_t>(engine.tables().model()->max_positions(),
-                                       options.pages * pageTokens(engine));
-  return options.maxTokens ? std::min(tokens, options.maxTokens) : tokens;
-}
-
-StepLimits limitsOf(const Engine &engine, const SessionOptions &options) {
-  uint64_t blocks = pagesFor(longest(engine, options), pageTokens(engine));
-  return {options.maxSequences, blocksBucket(blocks)};
-}
-
 SessionOptions checked(const Engine &engine, const SessionOptions &options) {
   if (!engine.hasWeights())
     throw Error("a session needs bound weights", "session");
@@ -41,38 +25,6 @@ SessionOptions checked(const Engine &engine, const SessionOptions &options) {
 }
 
 } // namespace
-
-Ledger Session::ledger(const Engine &engine, const SessionOptions &options) {
-  const plan::Tables &tables = engine.tables();
-  StepLimits limits = limitsOf(engine, options);
-  Ledger ledger;
-  ledger.add("weights", Weights::bytesNeeded(tables, engine.target()));
-  ledger.add("code", engine.codeBytes());
-  ledger.add("KV cache", options.pages * tables.cache()->page_bytes());
-  ledger.add("arena", StepGraphs::arenaBytes(engine.target(), limits));
-  ledger.add("step arrays", StepGraphs::arrayBytes(engine.target(), limits));
-  return ledger;
-}
-
-void Session::checkMemory(const Engine &engine, const SessionOptions &options) {
-  const plan::Cache &cache = *engine.tables().cache();
-  uint64_t needed = ledger(engine, options).total() - engine.codeBytes();
-  if (engine.hasWeights())
-    needed -= Weights::bytesNeeded(engine.tables(), engine.target());
-  uint64_t available = engine.device().availableBytes();
-  if (needed <= available)
-    return;
-  uint64_t rest = needed - options.pages * cache.page_bytes();
-  uint64_t fitting = available > rest ? (available - rest) / cache.page_bytes() : 0;
-  throw Error(
-      fmt::format("not enough memory: {} needed, {} free", byteText(needed), byteText(available)),
-      engine.device().info().name,
-      fmt::format("{} of weights and activations, {} of cache ({} pages of {})", byteText(rest),
-                  byteText(needed - rest), options.pages, byteText(cache.page_bytes())),
-      fitting ? fmt::format("a cache of {} pages ({} tokens) fits: --kv-pages {}", fitting,
-                            fitting * cache.page_tokens(), fitting)
-              : "no cache fits beside the weights; use a machine with more memory");
-}
 
 Session::Session(const Engine &engine, const SessionOptions &given)
     : engine(engine), options(checked(engine, given)), stream(engine.device().createStream()),
@@ -168,28 +120,49 @@ void Session::checkPages(uint64_t pages) const {
                 "use more --kv-pages, fewer sequences at once, or shorter ones");
 }
 
-void Session::extendMadeUp(SequenceId id, uint64_t tokens) {
-  Sequence &sequence = alive(id);
+/// Takes pages for more tokens; the first of the new ones.
+size_t Session::addBlocks(Sequence &sequence, uint64_t tokens) {
   checkLength(sequence, tokens);
   size_t first = sequence.pages.size();
   checkPages(pagesFor(sequence.length + tokens, pageTokens(engine)) - first);
   takePages(sequence, sequence.length + tokens);
   sequence.length += tokens;
+  return first;
+}
+
+/// Where a page lies in the pool, in bytes.
+uint64_t Session::placeOf(int32_t page) const {
+  return uint64_t(page) * engine.tables().cache()->page_bytes();
+}
+
+void Session::extendWith(SequenceId id, uint64_t tokens, const PageFiller &fill) {
+  Sequence &sequence = alive(id);
+  std::vector<std::byte> bytes(engine.tables().cache()->page_bytes());
+  for (size_t page = addBlocks(sequence, tokens); page < sequence.pages.size(); ++page) {
+    fill(page, bytes);
+    stream->write(pool.memory(), placeOf(sequence.pages[page]), bytes);
+  }
+}
+
+void Session::extendMadeUp(SequenceId id, uint64_t tokens) {
+  Sequence &sequence = alive(id);
+  size_t first = addBlocks(sequence, tokens);
   // Bytes 0x20 to 0x3f: finite and of moderate size in every cache format, scales positive. After
   // some pages the device repeats them, which is faster than to send more.
   constexpr size_t distinct = 61;
   uint64_t pageBytes = engine.tables().cache()->page_bytes();
-  auto place = [&](size_t page) { return uint64_t(sequence.pages[page]) * pageBytes; };
   std::vector<std::byte> bytes(pageBytes);
   uint32_t state = id + 1;
   for (size_t page = first; page < sequence.pages.size(); ++page) {
+    uint64_t place = placeOf(sequence.pages[page]);
     if (page - first >= distinct) {
-      stream->copy(pool.memory(), place(page), pool.memory(), place(page - distinct), pageBytes);
+      stream->copy(pool.memory(), place, pool.memory(), placeOf(sequence.pages[page - distinct]),
+                   pageBytes);
       continue;
     }
     for (std::byte &byte : bytes)
       byte = std::byte(0x20 | ((state = state * 1664525 + 1013904223) >> 27));
-    stream->write(pool.memory(), place(page), bytes);
+    stream->write(pool.memory(), place, bytes);
   }
   stream->synchronize();
 }

@@ -72,8 +72,12 @@ public:
 
   uint64_t stepsRun() const { return steps; }
 
-  /// Puts `tokens` tokens after a sequence without running them: its cache gets made-up finite
-  /// values. For measuring steps at a length that would take long to reach.
+  /// Puts `tokens` tokens after a sequence without running them: the cache of the blocks that are
+  /// added, counted from the sequence's first, is what `fill` puts into a page.
+  using PageFiller = std::function<void(uint64_t block, std::span<std::byte> page)>;
+  void extendWith(SequenceId sequence, uint64_t tokens, const PageFiller &fill);
+  /// The same with made-up finite values. For measuring steps at a length that would take long to
+  /// reach.
   void extendMadeUp(SequenceId sequence, uint64_t tokens);
 
   /// Called after every step, where set: seconds[i] is the time of launch i of the bucket.
@@ -105,6 +109,8 @@ private:
   void checkLength(const Sequence &sequence, uint64_t more) const;
   void checkPages(uint64_t pages) const;
   void takePages(Sequence &sequence, uint64_t length);
+  size_t addBlocks(Sequence &sequence, uint64_t tokens);
+  uint64_t placeOf(int32_t page) const;
   void fillStep(std::span<const Append> appends);
   void runStep(bool traced);
   double timeReplay(hal::Graph &graph);

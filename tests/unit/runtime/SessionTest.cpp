@@ -274,9 +274,42 @@ TEST(Session, MemoryIsForeseen) {
   writer.setManifest("{}");
   Engine tight(plan::PlanFile::fromBytes(writer.bytes(), "toy"),
                std::make_unique<hal::NullDevice>(std::vector<std::string>{}, 56'000));
-  std::string fault = problem([&] { Session::checkMemory(tight, {.pages = 1000}); });
+  std::string fault =
+      problem([&] { Session::checkMemory(tight, {.pages = 1000, .maxSequences = 4}); });
   EXPECT_TRUE(holds(fault, "not enough memory")) << fault;
-  EXPECT_TRUE(holds(fault, "--kv-pages 2")) << fault; // 26 pages or so fit
+  // The cache that it names fits, a page more does not.
+  size_t at = fault.find("--kv-pages ");
+  ASSERT_NE(at, fault.npos) << fault;
+  uint64_t pages = std::strtoull(fault.c_str() + at + 11, nullptr, 10);
+  EXPECT_GT(pages, 20u);
+  EXPECT_EQ(problem([&] { Session::checkMemory(tight, {.pages = pages, .maxSequences = 4}); }), "");
+  EXPECT_NE(problem([&] { Session::checkMemory(tight, {.pages = pages + 1, .maxSequences = 4}); }),
+            "");
+  EXPECT_TRUE(holds(
+      fault, fmt::format("one sequence of {} tokens or 4 of {}", pages * 128, pages / 4 * 128)))
+      << fault;
+  Engine tiny(plan::PlanFile::fromBytes(writer.bytes(), "toy"),
+              std::make_unique<hal::NullDevice>(std::vector<std::string>{}, 500));
+  fault = problem([&] { Session::checkMemory(tiny, {.pages = 10}); });
+  EXPECT_TRUE(holds(fault, "no cache fits beside the weights")) << fault;
+}
+
+// The toy's pages are small; a plan of a real kind of cache names the smaller ones.
+TEST(Session, MemoryThatIsMissingNamesSmallerCaches) {
+  plan::PlanWriter writer;
+  std::string symbols = "toy_insert toy_taps toy_logits";
+  plan::TablesT tables = test::toyTables(writer.addSection(plan::SectionKind::Code, symbols));
+  tables.cache->slot_bytes = 16384;
+  tables.cache->page_bytes = 3 * 16384;
+  writer.setTables(tables);
+  writer.setManifest("{}");
+  Engine engine(plan::PlanFile::fromBytes(writer.bytes(), "toy"),
+                std::make_unique<hal::NullDevice>(std::vector<std::string>{}, 3 * 16384 * 10));
+  std::string fault = problem([&] { Session::checkMemory(engine, {.pages = 1000}); });
+  EXPECT_TRUE(holds(fault, "--kv-pages 9, ") || holds(fault, "--kv-pages 9;")) << fault;
+  EXPECT_TRUE(holds(fault, fmt::format("{} tokens with --kv nvfp4", 9 * 16384 / 9216 * 128)))
+      << fault;
+  EXPECT_FALSE(holds(fault, "--kv bf16")) << fault;
 }
 
 TEST(Session, ReplaysAsRecorded) {
