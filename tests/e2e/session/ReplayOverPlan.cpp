@@ -4,7 +4,7 @@
 // many lie beyond 4 GiB where the pool is that large, unused bytes poisoned. A replay builds,
 // allocates and records nothing, and reads nothing but logits.
 //
-//   replay_over_plan PLAN WEIGHTS STEPS [PAGES [DEVICE]]
+//   replay_over_plan PLAN WEIGHTS STEPS [SEQUENCES [PAGES [DEVICE]]]
 #include "runtime/base/Error.h"
 #include "runtime/schedule/Session.h"
 
@@ -22,14 +22,14 @@ using namespace m3c;
 
 namespace {
 
-constexpr uint32_t mostSequences = 256, mostRows = 16, mostStepRows = 512, longest = 2600;
+constexpr uint32_t mostRows = 16, mostStepRows = 512, longest = 2600;
 
 class Twins {
 public:
-  Twins(const Engine &engine, uint64_t pages, uint64_t seed)
-      : engine(engine), random(seed), recorded(engine, options(pages, true)),
-        direct(engine, options(pages, false)), lengths(mostSequences, 0) {
-    for (uint32_t i = 0; i < mostSequences; ++i) {
+  Twins(const Engine &engine, uint32_t sequences, uint64_t pages, uint64_t seed)
+      : engine(engine), sequences(sequences), random(seed), recorded(engine, options(pages, true)),
+        direct(engine, options(pages, false)), lengths(sequences, 0) {
+    for (uint32_t i = 0; i < sequences; ++i) {
       recorded.create();
       direct.create();
     }
@@ -69,9 +69,9 @@ private:
   };
   using Shape = std::pair<uint32_t, uint32_t>; ///< bucket's rows, blocks
 
-  static SessionOptions options(uint64_t pages, bool record) {
+  SessionOptions options(uint64_t pages, bool record) const {
     return {.pages = pages,
-            .maxSequences = mostSequences,
+            .maxSequences = sequences,
             .chunk = mostRows,
             .maxTokens = longest + mostRows,
             .shuffleSeed = 11,
@@ -83,9 +83,9 @@ private:
 
   void chooseAppends() {
     constexpr uint32_t sizes[] = {1, 1, 2, 3, 4, 7, 8, 16, 17, 32, 64, 100, 128, 200, 256};
-    uint32_t count = std::min(sizes[below(std::size(sizes))], mostStepRows);
+    uint32_t count = std::min(sizes[below(std::size(sizes))], sequences);
     uint32_t most = std::min(mostRows, mostStepRows / count);
-    std::vector<uint32_t> chosen(mostSequences);
+    std::vector<uint32_t> chosen(sequences);
     std::iota(chosen.begin(), chosen.end(), 0);
     std::shuffle(chosen.begin(), chosen.end(), random);
     int32_t vocab = int32_t(engine.tables().model()->vocab());
@@ -164,6 +164,7 @@ private:
   }
 
   const Engine &engine;
+  const uint32_t sequences;
   std::mt19937_64 random;
   Session recorded, direct;
   std::vector<uint64_t> lengths;
@@ -177,19 +178,20 @@ private:
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 4 || argc > 6) {
-    fmt::print(stderr, "usage: replay_over_plan PLAN WEIGHTS STEPS [PAGES [DEVICE]]\n");
+  if (argc < 4 || argc > 7) {
+    fmt::print(stderr, "usage: replay_over_plan PLAN WEIGHTS STEPS [SEQUENCES [PAGES [DEVICE]]]\n");
     return 2;
   }
   try {
     Engine engine(plan::PlanFile::open(argv[1]),
-                  hal::DeviceOptions{2, true, argc > 5 ? argv[5] : ""});
+                  hal::DeviceOptions{2, true, argc > 6 ? argv[6] : ""});
     engine.bindWeights(*openWeights(argv[2], engine.tables()));
     constexpr uint64_t pagesEach = (longest + mostRows + 127) / 128;
-    uint64_t pages = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : mostSequences * pagesEach;
+    uint32_t sequences = argc > 4 ? uint32_t(std::strtoul(argv[4], nullptr, 10)) : 256;
+    uint64_t pages = argc > 5 ? std::strtoull(argv[5], nullptr, 10) : sequences * pagesEach;
     fmt::print("{}: pages of {} bytes, {} of them\n", engine.device().info().name,
                engine.tables().cache()->page_bytes(), pages);
-    Twins twins(engine, pages, 5);
+    Twins twins(engine, sequences, pages, 5);
     auto begun = std::chrono::steady_clock::now();
     for (int i = 0, count = std::atoi(argv[3]); i < count; ++i) {
       twins.step();
