@@ -34,6 +34,14 @@ LogicalResult Printer::memory(Operation *op) {
         line("i64 " + fresh(op.getResult(), "rank") + " = clusterRank();" + origin(op));
         return success();
       })
+      .Case([&](AwaitLaunchOp op) {
+        line(atomCall(op.getAtom(), "awaitLaunch") + "();" + origin(op));
+        return success();
+      })
+      .Case([&](AllowLaunchOp op) {
+        line(atomCall(op.getAtom(), "allowLaunch") + "();" + origin(op));
+        return success();
+      })
       .Case([&](ClusterBarrierOp op) {
         line("clusterBarrier();" + origin(op));
         return success();

@@ -70,6 +70,7 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
   text.params = uint32_t(kernel.getArgumentTypes().size());
   text.shape.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
   text.shape.threads = target.threadsPerItem(kernel);
+  text.shape.overlaps = !kernel.getBody().front().getOps<tile::AwaitLaunchOp>().empty();
   text.source = std::move(*source);
   text.tile = printed(kernel) + "\n";
   text.patterns = patternsOf(kernel, target, chip);

@@ -32,6 +32,7 @@ std::vector<PassStep> chipSteps(const std::string &chip, const std::vector<std::
   if (!schedule.empty())
     lowering += fmt::format(" schedule={}", fmt::join(schedule, ","));
   return {{"m3-to-tile", "", lowering, true},
+          {"tile-overlap-launches", "tile.kernel", forChip, false},
           {"tile-select-atoms", "tile.kernel", forChip, true},
           {"tile-assign-shared", "tile.kernel", "", true},
           {"tile-check-limits", "tile.kernel", forChip, false},

@@ -2,10 +2,10 @@
 // CPU.
 #pragma once
 
-#include "runtime/base/ContentCache.h"
 #include "compiler/emulator/Cluster.h"
 #include "compiler/emulator/Memory.h"
 #include "compiler/emulator/Program.h"
+#include "runtime/base/ContentCache.h"
 #include "runtime/drivers/emulator/EmulatorApi.h"
 
 #include <array>

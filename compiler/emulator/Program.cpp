@@ -1,7 +1,7 @@
 #include "compiler/emulator/Program.h"
 
-#include "runtime/base/ContentCache.h"
 #include "compiler/toolchains/HostCompiler.h"
+#include "runtime/base/ContentCache.h"
 #include "runtime/base/Error.h"
 
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"

@@ -227,6 +227,28 @@ def Tile_ClusterBarrierOp : Tile_Op<"cluster_barrier", [MemoryEffects<[MemRead, 
   let hasVerifier = 1;
 }
 
+def Tile_AwaitLaunchOp : Tile_Op<"await_launch", [HasParent<"KernelOp">,
+                                                 MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the launch before this one has ended, and its stores are seen";
+  let description = [{
+    A kernel with this operation may begin before the launch before it has ended. All work items come here
+    before they read or write what another launch reads or writes. Set by `tile-overlap-launches`.
+  }];
+  let arguments = (ins OptionalAttr<StrAttr>:$atom);
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_AllowLaunchOp : Tile_Op<"allow_launch", [HasParent<"KernelOp">,
+                                                 MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the next launch may begin";
+  let description = [{
+    It does once every work item has come here or ended, if its kernel has a `tile.await_launch`; it waits
+    there for the end of this launch.
+  }];
+  let arguments = (ins OptionalAttr<StrAttr>:$atom);
+  let assemblyFormat = "attr-dict";
+}
+
 def Tile_PeerOp : Tile_Op<"peer", [Pure, AllTypesMatch<["source", "view"]>]> {
   let summary = "the same shared buffer of another work item of the cluster";
   let arguments = (ins Tile_ViewType:$source, Index:$rank);

@@ -27,6 +27,17 @@ def LowerToTile : Pass<"m3-to-tile", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def OverlapLaunches : Pass<"tile-overlap-launches", "::m3c::tile::KernelOp"> {
+  let summary = "lets a launch begin while the one before it ends";
+  let description = [{
+    On chips that can do that every kernel waits for the launch before it in front of its first operation
+    that is not pure, and then allows the next one to begin: work items of the next launch take the places
+    that this one leaves, and start without a gap. A kernel that waits elsewhere already is left alone.
+  }];
+  let options = [Option<"chip", "chip", "std::string", "\"\"", "chip row">];
+  let statistics = [Statistic<"overlapped", "overlapped", "kernels that may begin early">];
+}
+
 def SelectAtoms : Pass<"tile-select-atoms", "::m3c::tile::KernelOp"> {
   let summary = "names the atom of every operation that a target has instructions for";
   let description = [{

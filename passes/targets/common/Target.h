@@ -21,6 +21,7 @@ struct Chip {
   int64_t vectorRegisters;           ///< per thread
   int64_t sharedBytes;               ///< on-chip memory that one work item may use
   int64_t cluster;                   ///< work items that may reach each other's, at most
+  bool overlaps = false;             ///< a launch may begin before the one before it has ended
 };
 
 /// One instruction, or the short sequence that stands for it: a row of the target's table.

@@ -15,7 +15,7 @@ namespace {
 // Shared memory of a block: CUDA C++ programming guide, table of compute capability 9.0 (227 KiB
 // after the system's 1 KiB); of clusters the size that every such chip can place. A thread has 255
 // registers; some are left for addresses.
-const Chip chipRows[] = {{"sm_90a", {"sm_90a"}, 32, 192, 227 * 1024, 8}};
+const Chip chipRows[] = {{"sm_90a", {"sm_90a"}, 32, 192, 227 * 1024, 8, true}};
 
 const Atom atomRows[] = {
     {"fma_f32_lanes_b", "tile.mma", "", "", "mma", "FFMA"},
@@ -33,6 +33,8 @@ const Atom atomRows[] = {
     {"fragment_bf16", "tile.dequant_fragment", "bf16", "", "fragment_bf16", ""},
     {"fragment_e4m3", "tile.dequant_fragment", "e4m3", "", "fragment_e4m3", "HMUL2\\.BF16"},
     {"fragment_e2m1", "tile.dequant_fragment", "e2m1", "", "fragment_e2m1", "HMUL2\\.BF16"},
+    {"await_launch", "tile.await_launch", "", "", "awaitLaunch", "ACQBULK"},
+    {"allow_launch", "tile.allow_launch", "", "", "allowLaunch", "PREEXIT"},
     {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "SHFL"},
     {"quant_group", "tile.quant_group", "", "", "quantGroup", "SHFL"},
 };

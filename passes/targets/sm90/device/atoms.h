@@ -43,6 +43,11 @@ M3_INLINE u16 loadOnce(const u16 *p) {
 /// PTX ISA, "prefetch": one line of global memory into the second-level cache.
 M3_INLINE void prefetchLine(const u8 *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
+/// PTX ISA, "griddepcontrol": the launch before has ended and its stores are seen; the next one may
+/// begin once all blocks have come to the second.
+M3_INLINE void awaitLaunch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+M3_INLINE void allowLaunch() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 /// PTX ISA, "%cluster_ctarank".
 M3_INLINE u32 rankInCluster() {
   u32 rank;

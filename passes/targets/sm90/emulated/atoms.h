@@ -167,6 +167,12 @@ M3_INLINE void copyBulk(void *to, const void *from, u32 bytes, u64 *barrier) {
 /// Addresses of 32 bits are those within shared memory.
 M3_INLINE u32 sharedAddress(const void *p) { return (u32)((u64)p - (u64)sharedMemory()); }
 
+//===- Launches -------------------------------------------------------------------------------===//
+// They run one after the other.
+
+M3_INLINE void awaitLaunch() {}
+M3_INLINE void allowLaunch() {}
+
 //===- Clusters -------------------------------------------------------------------------------===//
 
 M3_INLINE u32 rankInCluster() { return m3emu::self()->rank; }

@@ -1,0 +1,36 @@
+#include "passes/kernel/Passes.h"
+#include "passes/targets/common/Target.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+#define GEN_PASS_DEF_OVERLAPLAUNCHES
+#include "passes/kernel/Passes.h.inc"
+
+namespace {
+
+struct OverlapLaunchesPass : impl::OverlapLaunchesBase<OverlapLaunchesPass> {
+  using OverlapLaunchesBase::OverlapLaunchesBase;
+
+  void runOnOperation() override {
+    tile::KernelOp kernel = getOperation();
+    const Chip *row = findChip(chip).second;
+    if (!row) {
+      kernel.emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+      return signalPassFailure();
+    }
+    Block &entry = kernel.getBody().front();
+    if (!row->overlaps || !entry.getOps<tile::AwaitLaunchOp>().empty())
+      return;
+    Operation *first = &*llvm::find_if(entry, [](Operation &op) {
+      return !isPure(&op) && !isa<tile::AllocOp>(op); // a place on the chip, no more
+    });
+    OpBuilder builder(first);
+    tile::AwaitLaunchOp::create(builder, first->getLoc(), StringAttr());
+    tile::AllowLaunchOp::create(builder, first->getLoc(), StringAttr());
+    ++overlapped;
+  }
+};
+
+} // namespace
+} // namespace m3c::kernel
