@@ -12,6 +12,11 @@ bool DeviceInfo::supports(std::string_view feature) const {
   return std::binary_search(features.begin(), features.end(), feature);
 }
 
+void Device::reach(Device &other) {
+  throw Error(fmt::format("{} cannot reach the memory of {}", info().name, other.info().name),
+              info().driver, "their driver maps no memory of one device into another");
+}
+
 std::vector<std::byte> Device::build(const SourceText &, const std::string &name) const {
   throw Error(fmt::format("kernel {} cannot be built here", name), info().name,
               fmt::format("the {} driver builds no kernels from their source", info().driver),

@@ -157,6 +157,10 @@ public:
   /// Zero-filled. Throws Error with the size when there is no room.
   virtual std::unique_ptr<Buffer> allocate(uint64_t bytes, MemoryKind kind,
                                            std::string_view what) = 0;
+  /// Lets kernels and copies of this device reach every buffer of `other`, a device of the same
+  /// driver that `info().peers` names: those that it has, and those that it allocates later. Throws
+  /// Error where they cannot.
+  virtual void reach(Device &other);
   /// Loads a code object from memory; `name` is what errors call it.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) = 0;
   /// Makes a code object for this device from text. Throws Error when the driver has no compiler or

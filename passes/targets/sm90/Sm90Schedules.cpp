@@ -88,6 +88,15 @@ Schedule product(const Schedule &problem, const Chip &chip) {
           {"panels", 2}, {"row_block", 16}, {"k_chunk", 64}};
 }
 
+/// Kernels that work row by row. Each warp has one chunk where it can, so that all of a row is
+/// under way at once.
+Schedule rows(int64_t width) {
+  constexpr int64_t warps = 16, lanes = 32, most = 512; // columns of a chunk
+  if (width % (warps * lanes) || width / warps > most)
+    return {{"warps", 8}, {"chunk", 128}};
+  return {{"warps", warps}, {"chunk", width / warps}};
+}
+
 /// Products of queries and keys: groups of 16 dimensions lie along half a warp.
 Schedule cacheProduct(int64_t rows, int64_t heads) {
   int64_t shared = rows < 16 ? 1 : std::clamp<int64_t>(16 / heads, 1, 4);
@@ -118,7 +127,7 @@ Schedule matrixAttention(const Schedule &problem) {
 Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   // FP32 rows keep the order of additions of the CPU's kernels, so that their results are its bits.
   if (family == "rows" && problem.at("activation_bits") == 16)
-    return {{"warps", 8}, {"chunk", 128}};
+    return rows(problem.at("width"));
   if (family == "qkv_insert") {
     Schedule whole = problem;
     whole["heads"] = 1;

@@ -31,6 +31,7 @@ enum : Result {
   UnsupportedPtxVersion = 222,
   NotFound = 500,
   NotReady = 600,
+  PeerAccessEnabled = 704,
   IllegalAddress = 700,
   Assertion = 710,
   FirstFault = 714, // the hardware's reports of a kernel's fault: stack, instruction, alignment, …
@@ -161,6 +162,7 @@ enum : unsigned { StreamNonBlocking = 1, EventTimed = 0, EventNoTiming = 2 };
   M3C_CUDA(cuDevicePrimaryCtxRetain, (Context * context, DeviceId device))                         \
   M3C_CUDA(cuDevicePrimaryCtxRelease_v2, (DeviceId device))                                        \
   M3C_CUDA(cuCtxSetCurrent, (Context context))                                                     \
+  M3C_CUDA(cuCtxEnablePeerAccess, (Context other, unsigned flags))                                 \
   M3C_CUDA(cuMemGetInfo_v2, (size_t *free, size_t *total))                                         \
   M3C_CUDA(cuMemAlloc_v2, (DevicePtr * address, size_t bytes))                                     \
   M3C_CUDA(cuMemFree_v2, (DevicePtr address))                                                      \

@@ -3,12 +3,15 @@
 #include "runtime/drivers/cuda/CudaBuild.h"
 #include "runtime/drivers/cuda/OwnKernels.h"
 
+#include <algorithm>
+#include <fmt/format.h>
+
 namespace m3c::hal::cuda {
 
 CudaDevice::CudaDevice(std::shared_ptr<const Library> opened, DeviceId device, DeviceInfo info,
                        const DeviceOptions &options)
     : library(std::move(opened)), device(device), description(std::move(info)),
-      everyLaunch(options.checkLaunches) {
+      everyLaunch(options.checkLaunches), allReaders{device} {
   check(library->call().cuDevicePrimaryCtxRetain(&primary, device), "cuDevicePrimaryCtxRetain",
         "opening " + description.name);
   Result result = call().cuStreamCreate(&service, StreamNonBlocking);
@@ -45,6 +48,23 @@ std::unique_ptr<Buffer> CudaDevice::allocate(uint64_t bytes, MemoryKind kind,
                                              std::string_view what) {
   return allocateCuda(*this, bytes, kind, what);
 }
+void CudaDevice::reach(Device &given) {
+  auto &other = static_cast<CudaDevice &>(given); // of the same driver
+  if (std::ranges::count(other.allReaders, device))
+    return;
+  if (!std::ranges::count(description.peers, unsigned(other.device)))
+    throw Error(fmt::format("{} (device {}) cannot reach the memory of device {}", description.name,
+                            device, other.device),
+                "cuda driver", "there is no direct way from one to the other",
+                "nvidia-smi topo -m shows how the GPUs of this machine are joined");
+  Result result = call().cuCtxEnablePeerAccess(other.primary, 0);
+  if (result != PeerAccessEnabled) // by someone else in this process
+    check(result, "cuCtxEnablePeerAccess", "reaching another GPU's memory");
+  for (MappedMemory *memory : other.mapped)
+    memory->allow(device);
+  other.allReaders.push_back(device);
+}
+
 std::unique_ptr<Module> CudaDevice::load(std::span<const std::byte> code, std::string_view name) {
   return loadCudaModule(*this, code, name);
 }

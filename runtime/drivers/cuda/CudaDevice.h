@@ -4,9 +4,17 @@
 #include "runtime/drivers/cuda/CudaLibrary.h"
 #include "runtime/hal/Hal.h"
 
-#include <array>
+#include <set>
+#include <vector>
 
 namespace m3c::hal::cuda {
+
+/// A buffer in mapped memory, which each device that reaches it must be allowed by itself.
+class MappedMemory {
+public:
+  virtual ~MappedMemory() = default;
+  virtual void allow(DeviceId device) = 0;
+};
 
 class CudaDevice final : public Device {
 public:
@@ -16,6 +24,7 @@ public:
 
   const DeviceInfo &info() const override { return description; }
   std::unique_ptr<Buffer> allocate(uint64_t bytes, MemoryKind kind, std::string_view what) override;
+  void reach(Device &other) override;
   std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) override;
   std::vector<std::byte> build(const SourceText &source, const std::string &name) const override;
   std::unique_ptr<Module> ownKernels() override;
@@ -39,6 +48,11 @@ public:
   /// For work of the device itself, such as filling new memory; always synchronised after use.
   StreamHandle serviceStream() const { return service; }
 
+  /// Devices that reach this one's memory, itself first.
+  const std::vector<DeviceId> &readers() const { return allReaders; }
+  void addMapped(MappedMemory *memory) { mapped.insert(memory); }
+  void removeMapped(MappedMemory *memory) { mapped.erase(memory); }
+
 private:
   std::string architecture() const;
 
@@ -49,6 +63,8 @@ private:
   Context primary = nullptr;
   StreamHandle service = nullptr;
   Counters counts;
+  std::vector<DeviceId> allReaders;
+  std::set<MappedMemory *> mapped;
 };
 
 class CudaKernel final : public Kernel {

@@ -85,7 +85,7 @@ private:
 };
 
 /// A range of addresses with one piece of physical memory behind it.
-class MappedBuffer final : public CudaBuffer {
+class MappedBuffer final : public CudaBuffer, public MappedMemory {
 public:
   MappedBuffer(CudaDevice &device, uint64_t bytes, std::string_view what)
       : CudaBuffer(device, bytes, what) {
@@ -97,10 +97,17 @@ public:
       throw;
     }
     count();
+    device.addMapped(this);
   }
   ~MappedBuffer() override {
+    device.removeMapped(this);
     unmap();
     uncount();
+  }
+
+  void allow(DeviceId reader) override {
+    MemoryAccess access = {{LocationDevice, reader}, AccessReadWrite};
+    check(device.call().cuMemSetAccess(pointer, reserved, &access, 1), "cuMemSetAccess");
   }
 
 private:
@@ -118,8 +125,8 @@ private:
     check(call.cuMemCreate(&memory, reserved, &properties, 0), "cuMemCreate");
     check(call.cuMemMap(pointer, reserved, 0, memory, 0), "cuMemMap");
     isMapped = true;
-    MemoryAccess access = {{LocationDevice, device.id()}, AccessReadWrite};
-    check(call.cuMemSetAccess(pointer, reserved, &access, 1), "cuMemSetAccess");
+    for (DeviceId reader : device.readers())
+      allow(reader);
   }
 
   void unmap() {

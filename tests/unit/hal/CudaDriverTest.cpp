@@ -157,6 +157,30 @@ TEST_F(CudaDriver, LargeBuffersAreZeroAndCounted) {
   EXPECT_TRUE(std::ranges::all_of(values, [](uint64_t value) { return value == 0; }));
 }
 
+TEST_F(CudaDriver, APeerReachesWhatIsThereAndWhatComesLater) {
+  reset(13000, 3);
+  std::unique_ptr<Driver> driver = createCudaDriver(M3C_FAKE_CUDA);
+  std::unique_ptr<Device> reader = driver->open(0, {}), owner = driver->open(1, {});
+  auto reaches = [&](const Buffer &buffer, int device) {
+    return function<bool (*)(unsigned long long, int)>("fakeCudaReaches")(buffer.address(), device);
+  };
+  auto large = [&] { return owner->allocate(100 << 20, MemoryKind::Device, "pages"); };
+  std::unique_ptr<Buffer> before = large(), gone = large();
+  gone.reset();
+  EXPECT_TRUE(reaches(*before, 1));
+  EXPECT_FALSE(reaches(*before, 0));
+  for (int again = 0; again < 2; ++again)
+    reader->reach(*owner);
+  std::unique_ptr<Buffer> after = large();
+  EXPECT_TRUE(reaches(*before, 0));
+  EXPECT_TRUE(reaches(*after, 0));
+  EXPECT_EQ(function<size_t (*)()>("fakeCudaPeers")(), 1u); // one way
+  std::unique_ptr<Device> alone = driver->open(2, {});
+  expectAll(messageOf([&] { alone->reach(*owner); }), {"device 2", "cannot reach", "device 1"});
+  failNext("cuCtxEnablePeerAccess", outOfMemory);
+  EXPECT_THROW(owner->reach(*reader), Error);
+}
+
 TEST_F(CudaDriver, CodeThatDoesNotLoadIsRefusedWithTheLog) {
   std::unique_ptr<Device> device = open();
   std::vector<std::byte> code = test::ptxTestKernels();

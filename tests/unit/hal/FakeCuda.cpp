@@ -100,6 +100,8 @@ struct State {
   std::vector<LaunchConfig> launches;
   std::vector<LaunchAttribute> attributes;
   unsigned earlyEdges = 0;
+  std::set<std::pair<Context, Context>> peers;      // reader, owner
+  std::set<std::pair<DevicePtr, DeviceId>> allowed; // of mapped memory
 } state;
 
 Result scripted(const char *function) {
@@ -198,6 +200,10 @@ void fakeCudaReset(int version, int devices) {
 void fakeCudaFail(const char *function, int result, int after) {
   state.failures[function] = {result, after};
 }
+bool fakeCudaReaches(unsigned long long address, int device) {
+  return state.allowed.contains({address, device});
+}
+size_t fakeCudaPeers() { return state.peers.size(); }
 size_t fakeCudaLive() {
   return state.handles.size() + state.allocated.size() + state.reserved.size() +
          state.memories.size() + state.pinned.size() + size_t(state.retained);
@@ -271,16 +277,16 @@ Result cuDeviceTotalMem_v2(size_t *bytes, DeviceId) {
   *bytes = memoryBytes;
   return Success;
 }
-Result cuDeviceCanAccessPeer(int *can, DeviceId, DeviceId) {
-  *can = 1;
+Result cuDeviceCanAccessPeer(int *can, DeviceId device, DeviceId peer) {
+  *can = device < 2 && peer < 2; // a third one stands alone
   return Success;
 }
-Result cuDevicePrimaryCtxRetain(Context *context, DeviceId) {
+Result cuDevicePrimaryCtxRetain(Context *context, DeviceId device) {
   SCRIPTED(cuDevicePrimaryCtxRetain);
   if (state.sticky)
     return state.sticky; // as on an H200 with driver 580: until the process ends
   state.retained++;
-  *context = reinterpret_cast<Context>(&state);
+  *context = reinterpret_cast<Context>(reinterpret_cast<char *>(&state) + device);
   return Success;
 }
 Result cuDevicePrimaryCtxRelease_v2(DeviceId) {
@@ -290,6 +296,10 @@ Result cuDevicePrimaryCtxRelease_v2(DeviceId) {
 Result cuCtxSetCurrent(Context context) {
   state.current = context;
   return Success;
+}
+Result cuCtxEnablePeerAccess(Context other, unsigned) {
+  ENTER(cuCtxEnablePeerAccess);
+  return state.peers.insert({state.current, other}).second ? Success : PeerAccessEnabled;
 }
 Result cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER(cuMemGetInfo_v2);
@@ -381,8 +391,9 @@ Result cuMemMap(DevicePtr, size_t bytes, size_t, MemoryHandle memory, unsigned l
   return state.memories.at(memory) == bytes ? Success : invalidValue;
 }
 Result cuMemUnmap(DevicePtr, size_t) { return Success; }
-Result cuMemSetAccess(DevicePtr, size_t, const MemoryAccess *access, size_t) {
+Result cuMemSetAccess(DevicePtr address, size_t, const MemoryAccess *access, size_t) {
   ENTER(cuMemSetAccess);
+  state.allowed.insert({address, access->location.id});
   return access->flags == AccessReadWrite ? Success : invalidValue;
 }
 Result cuMemcpyAsync(DevicePtr to, DevicePtr from, size_t bytes, StreamHandle) {

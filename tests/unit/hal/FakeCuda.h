@@ -16,5 +16,8 @@ void fakeCudaReset(int version, int devices);
 void fakeCudaFail(const char *function, int result, int after);
 /// Objects that were made and not destroyed.
 size_t fakeCudaLive();
+/// Whether mapped memory at `address` may be reached by a device; pairs of contexts that may.
+bool fakeCudaReaches(unsigned long long address, int device);
+size_t fakeCudaPeers();
 void fakeCudaLastLaunch(FakeCudaLaunch *last);
 }
