@@ -273,6 +273,38 @@ TEST_F(Gpu, CodeThatDoesNotLoadSaysWhy) {
             {"cannot load code object another chip's", device->info().software});
 }
 
+TEST_F(Gpu, APeersMemoryIsReachedByKernels) {
+  if (device->info().peers.empty())
+    GTEST_SKIP() << "no other GPU here is reached by " << device->info().name;
+  std::unique_ptr<Device> other = createCudaDriver()->open(device->info().peers[0], {});
+  std::unique_ptr<Stream> theirs = other->createStream();
+  std::unique_ptr<Module> module = device->load(ptxTestKernels(), "kernels");
+  std::unique_ptr<Kernel> kernel = module->kernel("add_to", {2});
+  device->reach(*other);
+  for (uint64_t bytes : {uint64_t(1) << 20, uint64_t(1) << 28}) { // allocated, mapped
+    std::unique_ptr<Buffer> buffer = other->allocate(bytes, MemoryKind::Device, "far");
+    std::vector<uint64_t> parameters = {buffer->address(), 7};
+    stream->launch(*kernel, {64, 1, 1}, parameters, "add");
+    stream->synchronize();
+    std::vector<float> got(64);
+    theirs->read(*buffer, 0, std::as_writable_bytes(std::span(got)));
+    EXPECT_EQ(got[63], 7) << bytes;
+  }
+}
+
+TEST_F(Gpu, AShapeThatDoesNotFitSaysWhichResource) {
+  std::unique_ptr<Module> module = device->load(ptxTestKernels(), "kernels");
+  expectAll(messageOf([&] { module->kernel("add_to", {.parameters = 2, .threads = 2048}); }),
+            {"add_to does not fit", "2048 threads", "registers", "at most 1024"});
+}
+
+TEST_F(Gpu, SourceWithoutACompilerSaysWhatToInstall) {
+  setenv("M3C_NVRTC", "/absent/libnvrtc.so", 1);
+  expectAll(messageOf([&] { device->build({"text", {}, {}}, "layers.0.norm"); }),
+            {"no compiler for kernel layers.0.norm", "/absent/libnvrtc.so", "pip install"});
+  unsetenv("M3C_NVRTC");
+}
+
 TEST_F(Gpu, MakesWeightsUpAsTheCpuDoes) {
   for (const MadeUpCase &example : madeUpCases()) {
     std::unique_ptr<WeightSource> source = openWeights("synthetic:7", example.plan.tables());

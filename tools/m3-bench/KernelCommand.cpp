@@ -35,6 +35,7 @@ struct Kind {
   std::vector<uint32_t> launches; ///< by index in the bucket
   Work work;                      ///< of all its launches in a step
   std::vector<double> seconds;    ///< of all its launches, by step
+  bool isCold = false;            ///< in a chain: weights and pages come from memory
 };
 
 /// One shape of a step and what was measured at it.
@@ -76,6 +77,7 @@ public:
   }
 
   void runChains() {
+    inChains = true;
     repeats = arguments.repeats ? arguments.repeats : 15;
     std::vector<SequenceId> sequences;
     grow(sequences);
@@ -152,7 +154,8 @@ private:
 
   Kind &kindNamed(const std::string &name) {
     auto found = std::ranges::find(kinds, name, &Kind::name);
-    return found != kinds.end() ? *found : kinds.emplace_back(Kind{name, "", "", {}, {}, {}});
+    return found != kinds.end() ? *found
+                                : kinds.emplace_back(Kind{name, "", "", {}, {}, {}, false});
   }
 
   void take(std::span<const double> seconds) {
@@ -174,8 +177,19 @@ private:
     return out;
   }
 
+  /// Whether what the launches of a chain must read exceeds the device's last cache so far that
+  /// each finds nothing of its own there.
+  bool isCold(const Kind &kind) const {
+    Work chain;
+    for (uint32_t launch : chained(kind))
+      chain += launchWork(workload.tables(), *bucket->launches()->Get(launch), shape);
+    uint64_t cache = workload.engine().device().info().cacheBytes;
+    return cache > 0 && chain.bytes > double(cache);
+  }
+
   void timeChain(Kind &kind) {
     std::vector<uint32_t> launches = chained(kind);
+    kind.isCold = isCold(kind);
     uint32_t round = uint32_t(launches.size());
     Session &session = workload.session();
     double each = median(session.timeLaunches(launches, std::max(2u, round + 1), 2));
@@ -209,6 +223,7 @@ private:
   unsigned repeats = 0;
   std::vector<Kind> kinds;
   double wall = 0, cpu = 0;
+  bool inChains = false;
 };
 
 void ShapeBench::addResults(nlohmann::ordered_json &results) const {
@@ -225,6 +240,8 @@ void ShapeBench::addResults(nlohmann::ordered_json &results) const {
                     {"limit_seconds", least(*kind)},
                     {"share_of_limit", least(*kind) / seconds},
                     {"cpu_per_thread_second", cpu / wall / workload.threads()}};
+    if (inChains)
+      result.facts["cold"] = kind->isCold;
     results.push_back(resultJson(result));
   }
 }
@@ -245,12 +262,13 @@ std::string ShapeBench::text() const {
     Summary summary = summarise(kind->seconds);
     double seconds = summary.median;
     text += fmt::format("{:<22} {:>4} {:>10.2f} {:>9.3f} {:>5.1f} % {:>5.1f} % {:>9.3f} {:>9.4f} "
-                        "{:>7.1f} {:>9.1f} {:>6.1f} %\n",
+                        "{:>7.1f} {:>9.1f} {:>6.1f} %{}\n",
                         kind->name, kind->launches.size(),
                         seconds / double(kind->launches.size()) * 1e6, seconds * 1e3,
                         100 * seconds / all, 100 * summary.spread(), kind->work.bytes / 1e6,
                         kind->work.operations / 1e9, kind->work.bytes / seconds / 1e9,
-                        kind->work.operations / seconds / 1e9, 100 * least(*kind) / seconds);
+                        kind->work.operations / seconds / 1e9, 100 * least(*kind) / seconds,
+                        kind->isCold ? " cold" : "");
   }
   return text + "\n";
 }
@@ -279,7 +297,8 @@ Workload::Need needOf(const std::vector<StepShape> &shapes) {
 
 const char *notes(bool chains) {
   return chains ? "us each: of a launch in a graph of launches of its kind, one layer after the "
-                  "other; MB, GFLOP: the least that all of them must read and compute\n"
+                  "other, cold: together they read more than the last cache holds; MB, GFLOP: the "
+                  "least that all of them must read and compute\n"
                 : "ms: median of all launches of the kind in a step; MB, GFLOP: the least that "
                   "they must read and compute\n";
 }

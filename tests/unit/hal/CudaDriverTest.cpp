@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
 #include <filesystem>
 
 using namespace m3c;
@@ -193,6 +195,34 @@ TEST_F(CudaDriver, CodeThatDoesNotLoadIsRefusedWithTheLog) {
   std::vector<std::byte> host = {std::byte(0x7f), std::byte('E'), std::byte('L'), std::byte('F')};
   host.resize(64);
   expectAll(messageOf([&] { device->load(host, "host code"); }), {"not for NVIDIA GPUs"});
+}
+
+// The driver is not told where an object ends: one that says that it goes on does not reach it.
+TEST_F(CudaDriver, CodeThatIsCutOffIsRefusedBeforeTheDriverSeesIt) {
+  std::unique_ptr<Device> device = open();
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_machine = 190; // EM_CUDA
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shoff = sizeof header;
+  header.e_shnum = 1;
+  Elf64_Shdr section = {};
+  section.sh_type = SHT_PROGBITS;
+  section.sh_offset = sizeof header + sizeof section;
+  section.sh_size = 100;
+  std::vector<std::byte> code(sizeof header + sizeof section + 100);
+  std::memcpy(code.data(), &header, sizeof header);
+  std::memcpy(code.data() + sizeof header, &section, sizeof section);
+  EXPECT_NO_THROW(device->load(code, "whole"));
+  code.pop_back();
+  expectAll(messageOf([&] { device->load(code, "cut"); }),
+            {"cannot load code object cut", "section 0 ends after the last of 227 bytes",
+             "`m3c verify`"});
+  code.resize(sizeof header + 10);
+  expectAll(messageOf([&] { device->load(code, "cut"); }), {"headers end after the last of 74"});
+  code.resize(10);
+  expectAll(messageOf([&] { device->load(code, "cut"); }), {"10 bytes are too few"});
 }
 
 TEST_F(CudaDriver, AShapeThatDoesNotFitSaysWhichResourceAndByHowMuch) {
