@@ -4,13 +4,15 @@
 #include "compiler/emulator/Transfers.h"
 #include "runtime/base/Error.h"
 
+#include <asm/prctl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
 
 namespace m3c::emulator {
 
@@ -54,7 +56,8 @@ void Cluster::reserveShared(uint64_t bytes) {
 void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   shape = &launch;
   unsigned warpsOfItem = (launch.threads + launch.lanes - 1) / launch.lanes;
-  unsigned warpCount = warpsOfItem * launch.cluster, threads = launch.threads * launch.cluster;
+  unsigned warpCount = warpsOfItem * launch.cluster;
+  unsigned threadCount = launch.threads * launch.cluster;
   if (warpCount > WarpSet::most)
     throw Error("the cluster is too large for the emulator", "emulator",
                 fmt::format("{} warps, at most {} are possible", warpCount, WarpSet::most));
@@ -64,7 +67,8 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   if (clock > clockLimit)
     clock = 1;
   reserveShared(launch.sharedBytes);
-  stacks.reserve(threads);
+  stacks.reserve(threadCount);
+  threads.resize(threadCount);
   items.resize(launch.cluster);
   for (Item &item : items) {
     item.shadow.begin(launch.sharedBytes, warpCount, launch.lanes, clock);
@@ -72,12 +76,14 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
     item.exitedThreads = 0;
   }
   warps.resize(warpCount);
-  ownKnowledge.resize(size_t(2) * threads);
+  ownKnowledge.resize(size_t(2) * threadCount);
   runnable = {};
   for (unsigned w = 0; w < warpCount; ++w)
     prepareWarp(w);
-  for (unsigned i = 0; i < threads; ++i)
+  for (unsigned i = 0; i < threadCount; ++i)
     prepareThread(i, block);
+  for (Warp &warp : warps)
+    reorder(warp);
   wholeCluster = {};
   exitedThreads = 0;
   transfers->begin(clock);
@@ -96,7 +102,6 @@ void Cluster::prepareWarp(unsigned index) {
   warp.all = warp.ready = lowBits(lanes);
   warp.arrived = warp.exited = 0;
   warp.parts.clear();
-  warp.order = unsigned(random()) % shape->lanes;
   warp.next = unsigned(random()) % lanes;
   warp.budget = drawBudget();
   warp.now = warp.synced = warp.least = clock;
@@ -108,7 +113,7 @@ void Cluster::prepareWarp(unsigned index) {
 }
 
 void Cluster::prepareThread(unsigned index, m3emu::Dim block) {
-  auto *thread = new (stacks.head(index)) FibreThread;
+  FibreThread *thread = &(threads[index] = {});
   unsigned rank = index / shape->threads, within = index % shape->threads;
   Warp &warp = warps[rank * (warps.size() / shape->cluster) + within / shape->lanes];
   thread->index = {within, 0, 0};
@@ -136,8 +141,17 @@ void Cluster::prepareThread(unsigned index, m3emu::Dim block) {
   warp.threads[thread->lane] = thread;
 }
 
+/// GS of this thread of the CPU points at `current`.
+static void pointGsAt(const m3emu::Current *current) {
+  thread_local const m3emu::Current *set = nullptr;
+  if (set != current)
+    syscall(SYS_arch_prctl, ARCH_SET_GS, current);
+  set = current;
+}
+
 bool Cluster::run(const LaunchShape &launch, m3emu::Dim block) {
   prepare(launch, block);
+  pointGsAt(&current);
   schedule();
   if (!failed) {
     failure.what = transfers->finish();
@@ -151,9 +165,12 @@ bool Cluster::run(const LaunchShape &launch, m3emu::Dim block) {
 }
 
 void Cluster::enter(transfer_t from) {
-  auto *thread = static_cast<FibreThread *>(static_cast<m3emu::Thread *>(from.data));
+  m3emu::Thread *self;
+  asm("movq %%gs:8, %0" : "=r"(self));
+  static_assert(offsetof(m3emu::Current, thread) == 8);
+  auto *thread = static_cast<FibreThread *>(self);
   Cluster &cluster = *thread->cluster;
-  (cluster.previous ? cluster.previous->context : cluster.scheduler) = from.fctx;
+  cluster.cameFrom(from);
   cluster.shape->entry(cluster.shape->values);
   cluster.exitThread(*thread);
 }
@@ -219,44 +236,44 @@ bool Cluster::deadLocked() {
 }
 
 void Cluster::resume(Warp &warp) {
+  FibreThread *thread = warp.threads[warp.next];
   if (!(warp.ready >> warp.next & 1))
-    warp.next = nextReady(warp, warp.next)->lane;
-  FibreThread &thread = *warp.threads[warp.next];
+    thread = nextReady(*thread);
   warp.budget = drawBudget();
-  previous = nullptr;
-  transfer_t from = jump_fcontext(thread.context, static_cast<m3emu::Thread *>(&thread));
-  // Back again: whoever gave the CPU away says who it was.
-  static_cast<FibreThread *>(static_cast<m3emu::Thread *>(from.data))->context = from.fctx;
+  current.thread = thread;
+  transfer_t from = jump_fcontext(thread->context, nullptr);
+  static_cast<FibreThread *>(from.data)->context = from.fctx;
 }
 
-FibreThread *Cluster::nextReady(Warp &warp, unsigned after) {
-  for (unsigned i = 1; i <= shape->lanes; ++i) {
-    unsigned lane = (((after ^ warp.order) + i) % shape->lanes) ^ warp.order;
-    if (warp.ready >> lane & 1)
-      return warp.threads[lane];
-  }
+void Cluster::reorder(Warp &warp) {
+  // Lanes follow each other as their numbers do after some bits were turned over.
+  unsigned turned = unsigned(random()) % shape->lanes;
+  std::vector<FibreThread *> ring;
+  for (unsigned i = 0; i < shape->lanes; ++i)
+    if ((i ^ turned) < warp.threads.size())
+      ring.push_back(warp.threads[i ^ turned]);
+  for (size_t i = 0; i < ring.size(); ++i)
+    ring[i]->next = ring[(i + 1) % ring.size()];
+}
+
+FibreThread *Cluster::nextReady(const FibreThread &after) {
+  FibreThread *thread = after.next;
+  for (size_t i = 0; i < after.home->threads.size(); ++i, thread = thread->next)
+    if (thread->home->ready >> thread->lane & 1)
+      return thread;
   return nullptr;
 }
 
-void Cluster::jump(FibreThread &from, FibreThread &to) {
-  previous = &from;
-  transfer_t back = jump_fcontext(to.context, static_cast<m3emu::Thread *>(&to));
-  // `previous` is now the one that came here; none: the scheduler.
-  (previous ? previous->context : scheduler) = back.fctx;
-}
-
-void Cluster::toScheduler(FibreThread &thread) {
-  transfer_t back = jump_fcontext(scheduler, static_cast<m3emu::Thread *>(&thread));
-  (previous ? previous->context : scheduler) = back.fctx; // a lane of its warp may have come first
-}
+void Cluster::toScheduler(FibreThread &thread) { cameFrom(jump_fcontext(scheduler, &thread)); }
 
 void Cluster::leave(FibreThread &thread) {
   Warp &warp = *thread.home;
-  if (FibreThread *next = nextReady(warp, thread.lane))
-    return jump(thread, *next);
-  if (warp.exited != warp.all)
-    runnable.remove(warp.index);
-  toScheduler(thread);
+  if (!warp.ready) {
+    if (warp.exited != warp.all)
+      runnable.remove(warp.index);
+    return toScheduler(thread);
+  }
+  jump(thread, *nextReady(thread));
 }
 
 void Cluster::wake(FibreThread &thread) {
@@ -278,8 +295,8 @@ void Cluster::fail(FibreThread &thread, std::string what) {
 
 //===- Meetings of a warp ---------------------------------------------------------------------===//
 
-void Cluster::meet(FibreThread &thread, const char *what, uint64_t mask, void (*all)(void *const *),
-                   bool orders) {
+void Cluster::meetSlowly(FibreThread &thread, const char *what, uint64_t mask,
+                         void (*all)(void *const *), bool orders) {
   Warp &warp = *thread.home;
   uint64_t alive = warp.all & ~warp.exited, lane = uint64_t(1) << thread.lane;
   mask &= warp.all;
@@ -314,7 +331,7 @@ void Cluster::completeMeeting(FibreThread &thread, uint64_t lanes, bool orders) 
     orderWarp(warp);
   if (--warp.budget == 0) {
     warp.next = thread.lane;
-    warp.order = unsigned(random()) % shape->lanes;
+    reorder(warp);
     toScheduler(thread);
   }
 }
@@ -462,26 +479,31 @@ Accessor Cluster::accessor(const FibreThread &thread) const {
       warp.least};
 }
 
+void Cluster::checkShared(FibreThread &thread, uint64_t offset, unsigned bytes, const char *verb) {
+  if (bytes > shape->sharedBytes - offset)
+    fail(thread, fmt::format("{} {} bytes at {} of {} bytes of shared memory", verb, bytes, offset,
+                             shape->sharedBytes));
+  if (offset & (bytes - 1)) // sizes are powers of two
+    fail(thread, fmt::format("{} {} bytes at {} of shared memory, which is no multiple", verb,
+                             bytes, offset));
+}
+
 void Cluster::readShared(FibreThread &thread, uint64_t offset, unsigned bytes) {
   ++count.sharedAccesses;
-  if (bytes > shape->sharedBytes - offset)
-    fail(thread, fmt::format("reads {} bytes at {} of {} bytes of shared memory", bytes, offset,
-                             shape->sharedBytes));
-  if (offset % bytes)
-    fail(thread,
-         fmt::format("reads {} bytes at {} of shared memory, which is no multiple", bytes, offset));
-  complain(thread, shadowOf(thread).read(accessor(thread), offset, bytes));
+  checkShared(thread, offset, bytes, "reads");
+  Accessor who = accessor(thread);
+  Shadow &shadow = shadowOf(thread);
+  if (!shadow.readQuickly(who, offset, bytes))
+    complain(thread, shadow.read(who, offset, bytes));
 }
 
 void Cluster::writeShared(FibreThread &thread, uint64_t offset, unsigned bytes) {
   ++count.sharedAccesses;
-  if (bytes > shape->sharedBytes - offset)
-    fail(thread, fmt::format("writes {} bytes at {} of {} bytes of shared memory", bytes, offset,
-                             shape->sharedBytes));
-  if (offset % bytes)
-    fail(thread, fmt::format("writes {} bytes at {} of shared memory, which is no multiple", bytes,
-                             offset));
-  complain(thread, shadowOf(thread).write(accessor(thread), offset, bytes));
+  checkShared(thread, offset, bytes, "writes");
+  Accessor who = accessor(thread);
+  Shadow &shadow = shadowOf(thread);
+  if (!shadow.writeQuickly(who, offset, bytes))
+    complain(thread, shadow.write(who, offset, bytes));
 }
 
 void Cluster::checkGlobal(FibreThread &thread, const void *address, uint64_t bytes, bool writes) {

@@ -4,6 +4,7 @@
 
 #include "compiler/emulator/Fibre.h"
 #include "compiler/emulator/Shadow.h"
+#include "passes/targets/common/emulated/emulator.h"
 
 #include <array>
 #include <bit>
@@ -23,18 +24,18 @@ struct Warp;
 /// in between.
 enum class Landing { Early, Late, Random };
 
-/// A GPU thread. Lies at the end of its stack (`m3emu::headBytes`).
-struct FibreThread : m3emu::Thread {
+/// A GPU thread.
+struct alignas(64) FibreThread : m3emu::Thread {
   Context context = nullptr;
+  FibreThread *next = nullptr; ///< whose turn it is after this one's, in its warp
   Warp *home = nullptr;
   Cluster *cluster = nullptr;
-  unsigned number = 0;            ///< within the cluster
   const void *place = nullptr;    ///< where it stands, once it waits
   const char *waitsFor = nullptr; ///< what it waits for; null while it runs
   Knowledge *own = nullptr;       ///< what it knows beyond its warp; null: nothing
   Knowledge *ownFenced = nullptr;
+  unsigned number = 0; ///< within the cluster
 };
-static_assert(sizeof(FibreThread) <= m3emu::headBytes);
 
 /// Warps of a cluster by number.
 class WarpSet {
@@ -74,9 +75,9 @@ private:
 };
 
 struct Warp {
-  unsigned index = 0; ///< within the cluster
-  unsigned rank = 0;  ///< of its work item
-  std::vector<FibreThread *> threads;
+  unsigned index = 0;                 ///< within the cluster
+  unsigned rank = 0;                  ///< of its work item
+  std::vector<FibreThread *> threads; ///< by lane
   uint64_t all = 0, exited = 0;
   uint64_t ready = 0;   ///< lanes that can run
   uint64_t arrived = 0; ///< of a meeting of the whole warp
@@ -184,9 +185,15 @@ private:
   /// Gives the CPU to another lane of the warp, or to the scheduler when none can run. Returns when
   /// this thread runs again.
   void leave(FibreThread &thread);
-  void jump(FibreThread &from, FibreThread &to);
+  void jump(FibreThread &from, FibreThread &to); ///< another lane of the same warp
   void toScheduler(FibreThread &thread);
-  FibreThread *nextReady(Warp &warp, unsigned after);
+  FibreThread *nextReady(const FibreThread &after);
+  /// Links the lanes of a warp in another order.
+  void reorder(Warp &warp);
+  void meetSlowly(FibreThread &thread, const char *what, uint64_t mask, void (*all)(void *const *),
+                  bool orders);
+  /// Notes who gave the CPU away; null: the scheduler.
+  void cameFrom(boost::context::detail::transfer_t from);
   void completeMeeting(FibreThread &thread, uint64_t lanes, bool orders);
   void meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *const *), bool orders);
   /// Comes to a barrier with the whole warp; `needed` threads complete it.
@@ -198,6 +205,7 @@ private:
   void orderWarp(Warp &warp);
   Accessor accessor(const FibreThread &thread) const;
   Shadow &shadowOf(const FibreThread &thread) { return items[thread.home->rank].shadow; }
+  void checkShared(FibreThread &thread, uint64_t offset, unsigned bytes, const char *verb);
   /// Of another work item of the cluster; false: the address is nobody's.
   bool checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, bool writes);
   /// Learns what `knowledge` says, for this thread alone.
@@ -222,7 +230,8 @@ private:
   unsigned exitedThreads = 0;
   Barrier wholeCluster;
   std::unique_ptr<Transfers> transfers;
-  FibreThread *previous = nullptr; ///< who gave the CPU away
+  std::vector<FibreThread> threads;
+  m3emu::Current current{};
   Context scheduler = nullptr;
   std::minstd_rand random;
   uint32_t clock = 1; ///< later than every time so far
@@ -230,5 +239,31 @@ private:
   Fault failure;
   ItemCounts count;
 };
+
+inline void Cluster::cameFrom(boost::context::detail::transfer_t from) {
+  auto *thread = static_cast<FibreThread *>(from.data);
+  (thread ? thread->context : scheduler) = from.fctx;
+}
+
+inline void Cluster::jump(FibreThread &from, FibreThread &to) {
+  current.thread = &to;
+  cameFrom(boost::context::detail::jump_fcontext(to.context, &from));
+}
+
+inline void Cluster::meet(FibreThread &thread, const char *what, uint64_t mask,
+                          void (*all)(void *const *), bool orders) {
+  // Mostly: another lane of the whole warp, and its neighbour can run.
+  Warp &warp = *thread.home;
+  uint64_t lane = uint64_t(1) << thread.lane, arrived = warp.arrived | lane;
+  FibreThread &next = *thread.next;
+  bool plain = (mask & warp.all) == warp.all && !warp.exited && warp.arrived && warp.what == what &&
+               arrived != warp.all && (warp.ready >> next.lane & 1);
+  if (!plain)
+    return meetSlowly(thread, what, mask, all, orders);
+  warp.arrived = arrived;
+  warp.ready &= ~lane;
+  thread.waitsFor = what;
+  jump(thread, next);
+}
 
 } // namespace m3c::emulator

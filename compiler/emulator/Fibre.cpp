@@ -10,7 +10,9 @@
 
 namespace m3c::emulator {
 
-using namespace m3emu;
+namespace {
+constexpr size_t stackBytes = 64 << 10, guardBytes = 4096;
+} // namespace
 
 Stacks::~Stacks() {
   if (mapping)
@@ -23,24 +25,22 @@ void Stacks::reserve(unsigned wanted) {
   if (mapping)
     munmap(mapping, mapped);
   count = 0;
-  mapped = (size_t(wanted) + 1) * stackBytes; // one more: to align the first
+  mapped = size_t(wanted) * stackBytes;
   void *area = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   mapping = area == MAP_FAILED ? nullptr : static_cast<std::byte *>(area);
   if (!mapping)
     throw Error("no memory for the stacks of emulated threads", "emulator",
                 fmt::format("{} bytes: {}", mapped, std::strerror(errno)));
-  auto address = reinterpret_cast<unsigned long>(mapping);
-  base = mapping + (stackBytes - address % stackBytes) % stackBytes;
   for (unsigned i = 0; i < wanted; ++i)
-    mprotect(base + i * stackBytes, pageBytes, PROT_NONE);
+    mprotect(mapping + i * stackBytes, guardBytes, PROT_NONE);
   count = wanted;
 }
 
 Context Stacks::fresh(unsigned i, void (*entry)(boost::context::detail::transfer_t)) const {
   size_t colour = i % 32 * 3 * 64; // bytes
-  return boost::context::detail::make_fcontext(head(i) - colour, stackBytes - headBytes - colour,
-                                               entry);
+  return boost::context::detail::make_fcontext(mapping + (i + 1) * stackBytes - colour,
+                                               stackBytes - colour, entry);
 }
 
 } // namespace m3c::emulator

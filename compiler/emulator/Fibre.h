@@ -3,8 +3,6 @@
 // `fiber` would unwind them through code that has no unwind tables.
 #pragma once
 
-#include "passes/targets/common/emulated/emulator.h"
-
 #include <boost/context/detail/fcontext.hpp>
 
 #include <cstddef>
@@ -13,7 +11,7 @@ namespace m3c::emulator {
 
 using Context = boost::context::detail::fcontext_t;
 
-/// Stacks of `m3emu::stackBytes`, each with a page below it that faults. Grows, never shrinks.
+/// Stacks of 64 KiB, each with a page below it that faults. Grows, never shrinks.
 class Stacks {
 public:
   Stacks() = default;
@@ -23,16 +21,12 @@ public:
 
   /// Makes at least `count` stacks. Throws Error when there is no memory.
   void reserve(unsigned count);
-  /// Where the Thread of stack `i` lies.
-  std::byte *head(unsigned i) const {
-    return base + (i + 1) * m3emu::stackBytes - m3emu::headBytes;
-  }
   /// A fresh context that runs `entry` on stack `i`. Stacks begin at different places of a page, so
   /// that threads do not meet in the same lines of the cache.
   Context fresh(unsigned i, void (*entry)(boost::context::detail::transfer_t)) const;
 
 private:
-  std::byte *mapping = nullptr, *base = nullptr;
+  std::byte *mapping = nullptr;
   size_t mapped = 0;
   unsigned count = 0;
 };

@@ -8,58 +8,95 @@ namespace m3c::emulator {
 
 void Shadow::begin(uint64_t count, unsigned warpCount, unsigned lanes, uint32_t begins) {
   // Times only grow, so entries of the work item before count as none.
-  bool fits = bytes.size() >= count && readers.size() >= count * warpCount && warps == warpCount;
+  uint64_t wanted = (count + 3) / 4;
+  bool fits = words == wanted && warps == warpCount;
   if (!fits || begins < base) {
-    bytes.assign(count, {});
-    readers.assign(count * warpCount, 0);
+    words = wanted;
+    entries.assign(words * 5, {});
+    readers.assign(words * 5 * warpCount, 0);
+  } else if (marked) {
+    for (Entry &entry : entries)
+      entry.pending = entry.reading = entry.split = 0;
   }
+  marked = false;
   warps = warpCount;
   allLanes = lanes == 64 ? ~uint64_t(0) : (uint64_t(1) << lanes) - 1;
   base = begins;
 }
 
-std::string Shadow::writerText(const Byte &byte) const {
-  if (byte.warp == warps)
-    return "an asynchronous copy";
-  return fmt::format("lane {} of warp {}", byte.lane, byte.warp);
+void Shadow::split(uint64_t word) {
+  Entry &whole = entries[word];
+  if (whole.split)
+    return;
+  marked = true;
+  for (uint64_t byte = 0; byte < 4; ++byte) {
+    uint64_t index = entryOfByte(word * 4 + byte);
+    entries[index] = whole;
+    std::copy_n(readers.begin() + long(word * warps), warps, readers.begin() + long(index * warps));
+  }
+  whole.split = 1;
 }
 
-Complaint Shadow::read(const Accessor &who, uint64_t offset, unsigned count) {
-  for (uint64_t at = offset; at < offset + count; ++at) {
-    Byte &byte = bytes[at];
-    if (byte.pending)
-      return fmt::format("reads byte {} of shared memory before the copy that fills it was waited "
-                         "for",
-                         at);
-    if (!wasWritten(byte))
-      return fmt::format("reads byte {} of shared memory, which nothing has written", at);
-    if (mayRace(who, byte) && !ordered(who, byte.warp, byte.lane, byte.written))
-      return fmt::format("reads byte {} of shared memory, which {} wrote with no {} between", at,
-                         writerText(byte), byte.warp == warps ? "wait" : "barrier");
-    uint32_t &mine = readers[at * warps + who.warp];
-    bool same = byte.lastRead >= base && mine >> 6 == who.now && (mine & several) != who.lane;
-    mine = who.now << 6 | (same ? several : who.lane);
-    byte.lastRead = std::max(byte.lastRead, who.now);
+template <class Body> Complaint Shadow::each(uint64_t offset, uint64_t count, Body body) {
+  for (uint64_t at = offset, end = offset + count; at < end;) {
+    uint64_t word = at / 4;
+    bool whole = at % 4 == 0 && end - at >= 4;
+    if (!whole)
+      split(word);
+    bool one = whole && !entries[word].split;
+    if (Complaint complaint = body(one ? word : entryOfByte(at), at); !complaint.empty())
+      return complaint;
+    at += one ? 4 : 1;
   }
   return {};
 }
 
-Complaint Shadow::checkWrite(const Accessor &who, uint64_t at, const Byte &byte) const {
-  if (byte.pending)
-    return fmt::format("writes byte {} of shared memory while a copy fills it", at);
-  if (byte.reading)
-    return fmt::format("writes byte {} of shared memory while the asynchronous proxy reads it", at);
-  if (wasWritten(byte) && mayRace(who, byte) && !ordered(who, byte.warp, byte.lane, byte.written))
-    return fmt::format("writes byte {} of shared memory, which {} wrote with no {} between", at,
-                       writerText(byte), byte.warp == warps ? "wait" : "barrier");
-  if (byte.lastRead >= base && byte.lastRead >= who.least)
-    return checkReaders(who, at);
+std::string Shadow::writerText(const Entry &entry) const {
+  if (entry.warp == warps)
+    return "an asynchronous copy";
+  return fmt::format("lane {} of warp {}", entry.lane, entry.warp);
+}
+
+Complaint Shadow::checkRead(const Accessor &who, const Entry &entry, uint64_t at) const {
+  if (entry.pending)
+    return fmt::format("reads byte {} of shared memory before the copy that fills it was waited "
+                       "for",
+                       at);
+  if (!wasWritten(entry))
+    return fmt::format("reads byte {} of shared memory, which nothing has written", at);
+  if (mayRace(who, entry) && !ordered(who, entry.warp, entry.lane, entry.written))
+    return fmt::format("reads byte {} of shared memory, which {} wrote with no {} between", at,
+                       writerText(entry), entry.warp == warps ? "wait" : "barrier");
   return {};
 }
 
-Complaint Shadow::checkReaders(const Accessor &who, uint64_t at) const {
+Complaint Shadow::read(const Accessor &who, uint64_t offset, unsigned count) {
+  return each(offset, count, [&](uint64_t index, uint64_t at) {
+    Complaint complaint = checkRead(who, entries[index], at);
+    if (complaint.empty())
+      noteRead(who, index);
+    return complaint;
+  });
+}
+
+Complaint Shadow::checkWrite(const Accessor &who, uint64_t index, uint64_t at) const {
+  const Entry &entry = entries[index];
+  if (entry.pending)
+    return fmt::format("writes byte {} of shared memory while a copy fills it", at);
+  if (entry.reading)
+    return fmt::format("writes byte {} of shared memory while the asynchronous proxy reads it", at);
+  if (wasWritten(entry) && mayRace(who, entry) &&
+      !ordered(who, entry.warp, entry.lane, entry.written))
+    return fmt::format("writes byte {} of shared memory, which {} wrote with no {} between", at,
+                       writerText(entry), entry.warp == warps ? "wait" : "barrier");
+  if (entry.lastRead >= base && entry.lastRead >= who.least)
+    return checkReaders(who, index, at);
+  return {};
+}
+
+Complaint Shadow::checkReaders(const Accessor &who, uint64_t index, uint64_t at) const {
   for (unsigned warp = 0; warp < warps; ++warp) {
-    uint32_t entry = readers[at * warps + warp], time = entry >> 6, lane = entry & several;
+    uint32_t found = readers[index * warps + warp], time = found >> 6, lane = found & several;
     if (time < base)
       continue;
     bool many = lane == several;
@@ -73,57 +110,69 @@ Complaint Shadow::checkReaders(const Accessor &who, uint64_t at) const {
 }
 
 Complaint Shadow::write(const Accessor &who, uint64_t offset, unsigned count) {
-  for (uint64_t at = offset; at < offset + count; ++at) {
-    Byte &byte = bytes[at];
-    if (Complaint complaint = checkWrite(who, at, byte); !complaint.empty())
-      return complaint;
-    if (byte.lastRead >= base)
-      std::fill_n(readers.begin() + long(at * warps), warps, 0);
-    byte = {who.now, uint8_t(who.warp), uint8_t(who.lane), 0, 0, 0};
-  }
-  return {};
+  Complaint complaint = each(offset, count, [&](uint64_t index, uint64_t at) {
+    Complaint wrong = checkWrite(who, index, at);
+    if (wrong.empty())
+      noteWrite(who, index);
+    return wrong;
+  });
+  // Words that were written as a whole are one again.
+  for (uint64_t word = (offset + 3) / 4; (word + 1) * 4 <= offset + count; ++word)
+    if (Entry &whole = entries[word]; whole.split && complaint.empty()) {
+      whole.split = whole.pending = whole.reading = 0;
+      noteWrite(who, word);
+      std::fill_n(readers.begin() + long(word * warps), warps, 0);
+    }
+  return complaint;
 }
 
 Complaint Shadow::startWrite(const Accessor &who, uint64_t offset, uint64_t count) {
-  for (uint64_t at = offset; at < offset + count; ++at) {
-    if (Complaint complaint = checkWrite(who, at, bytes[at]); !complaint.empty())
-      return complaint;
-    bytes[at].pending = 1;
-  }
-  return {};
+  marked = true;
+  return each(offset, count, [&](uint64_t index, uint64_t at) {
+    Complaint complaint = checkWrite(who, index, at);
+    entries[index].pending = 1;
+    return complaint;
+  });
 }
 
 void Shadow::landWrite(uint64_t offset, uint64_t count, unsigned warp, unsigned lane,
                        uint32_t time) {
-  for (uint64_t at = offset; at < offset + count; ++at) {
-    std::fill_n(readers.begin() + long(at * warps), warps, 0);
-    bytes[at] = {time, uint8_t(warp), uint8_t(lane), 0, 0, 0};
-  }
+  each(offset, count, [&](uint64_t index, uint64_t) {
+    std::fill_n(readers.begin() + long(index * warps), warps, 0);
+    entries[index] = {};
+    entries[index].written = time;
+    entries[index].warp = uint8_t(warp);
+    entries[index].lane = uint8_t(lane);
+    return Complaint();
+  });
 }
 
 Complaint Shadow::startRead(const Accessor &who, const Knowledge &fenced, uint64_t offset,
                             uint64_t count) {
-  for (uint64_t at = offset; at < offset + count; ++at) {
-    Byte &byte = bytes[at];
-    if (byte.pending || !wasWritten(byte))
+  marked = true;
+  return each(offset, count, [&](uint64_t index, uint64_t at) -> Complaint {
+    Entry &entry = entries[index];
+    if (entry.pending || !wasWritten(entry))
       return fmt::format("lets the asynchronous proxy read byte {} of shared memory, which {}", at,
-                         byte.pending ? "a copy still fills" : "nothing has written");
-    if (!ordered(who, byte.warp, byte.lane, byte.written))
+                         entry.pending ? "a copy still fills" : "nothing has written");
+    if (!ordered(who, entry.warp, entry.lane, entry.written))
       return fmt::format("lets the asynchronous proxy read byte {} of shared memory, which {} "
                          "wrote with no barrier between",
-                         at, writerText(byte));
-    if (byte.warp != warps && !fenced.of[byte.warp].covers(byte.written, byte.lane))
+                         at, writerText(entry));
+    if (entry.warp != warps && !fenced.of[entry.warp].covers(entry.written, entry.lane))
       return fmt::format("lets the asynchronous proxy read byte {} of shared memory, which {} "
                          "wrote with no proxy fence between",
-                         at, writerText(byte));
-    ++byte.reading;
-  }
-  return {};
+                         at, writerText(entry));
+    ++entry.reading;
+    return {};
+  });
 }
 
 void Shadow::endRead(uint64_t offset, uint64_t count) {
-  for (uint64_t at = offset; at < offset + count; ++at)
-    --bytes[at].reading;
+  each(offset, count, [&](uint64_t index, uint64_t) {
+    --entries[index].reading;
+    return Complaint();
+  });
 }
 
 } // namespace m3c::emulator

@@ -34,6 +34,7 @@ public:
   void poison(int32_t page);
 
   std::byte *base() const { return memory; }
+  int64_t bytesOfPage() const { return pageBytes; }
   interpreter::PagedCache &reference() { return *numbers; }
   const CacheSpec &spec() const { return shape; }
 

@@ -7,8 +7,10 @@
 #include "dialects/plan/Plan.h"
 #include "dialects/tile/Tile.h"
 #include "passes/kernel/Passes.h"
+#include "passes/targets/common/Emulated.h"
 #include "runtime/base/Error.h"
 #include "runtime/drivers/Drivers.h"
+#include "runtime/drivers/emulator/EmulatorDriver.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -23,11 +25,31 @@ using namespace mlir;
 namespace m3c::numerics {
 namespace {
 
+bool isEmulated(const std::string &chip) {
+  return findEmulatedTarget(std::string_view(findChip(chip).first->name())) != nullptr;
+}
+
 std::unique_ptr<hal::Device> openHost(unsigned threads) {
   for (const std::unique_ptr<hal::Driver> &driver : hal::allDrivers())
     if (driver->name() == "host")
       return driver->open(0, {threads, /*pin=*/false});
   throw Error("no host driver", "numerics", "this build has none", "build runtime/drivers");
+}
+
+std::unique_ptr<hal::Device> openFor(const std::string &chip, unsigned threads) {
+  if (!isEmulated(chip))
+    return openHost(threads);
+  return hal::openEmulatedDevice(hal::loadEmulator(),
+                                 {findChip(chip).first->name().str(), 1, threads});
+}
+
+/// What the chip's device loads.
+std::vector<std::byte> codeOf(const KernelText &kernel, const Target &target, const Chip &chip) {
+  if (!isEmulated(chip.name))
+    return buildKernel(kernel, target, chip).object;
+  hal::SourceText source{kernel.source, {}, {}};
+  source.headers.assign(target.deviceHeaders().begin(), target.deviceHeaders().end());
+  return openFor(chip.name, 1)->build(source, kernel.name);
 }
 
 Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t> &numbers) {
@@ -53,11 +75,11 @@ struct BatchArrays {
       table.insert(table.end(), pages.begin(), pages.end());
     }
   }
-  uint64_t address(int64_t array) const {
+  const std::vector<int32_t> &list(int64_t array) const {
     const std::vector<int32_t> *lists[] = {
         &counts, &batch.tokenIds,  &batch.positions, &batch.sequenceOfRow,
         &table,  &batch.logitRows, &counters};
-    return uint64_t(lists[array]->data());
+    return *lists[array];
   }
 };
 
@@ -71,12 +93,15 @@ std::vector<std::string> runnableChips() {
       if (llvm::all_of(chip.features,
                        [&](const std::string &f) { return device->info().supports(f); }))
         chips.push_back(chip.name);
+  for (const std::unique_ptr<Target> &target : allTargets())
+    if (isEmulated(target->chips().front().name))
+      chips.push_back(target->chips().front().name);
   return chips;
 }
 
 KernelProgram::KernelProgram(const std::string &module, const std::string &chip, int64_t rows,
                              const std::vector<std::string> &schedule)
-    : rows(rows) {
+    : chip(chip), rows(rows) {
   lower(module, chip, schedule);
 }
 
@@ -131,9 +156,13 @@ void KernelProgram::lower(const std::string &text, const std::string &chipName,
   std::vector<PassStep> steps = chipSteps(chipName, schedule);
   std::erase_if(steps, [](const PassStep &step) { return step.anchor != "tile.kernel"; });
   runSteps(*module, steps, {});
-  for (const KernelText &kernel : printKernels(*module, *target, *chip))
-    kernels[kernel.name] = {buildKernel(kernel, *target, *chip).object, kernel.params,
-                            kernel.shape.sharedBytes};
+  for (const KernelText &kernel : printKernels(*module, *target, *chip)) {
+    hal::KernelShape shape;
+    shape.parameters = kernel.params;
+    shape.sharedBytes = kernel.shape.sharedBytes;
+    shape.threads = kernel.shape.threads;
+    kernels[kernel.name] = {codeOf(kernel, *target, *chip), shape};
+  }
 }
 
 size_t KernelProgram::numberOf(const std::string &name) const {
@@ -143,6 +172,51 @@ size_t KernelProgram::numberOf(const std::string &name) const {
   throw Error("no buffer " + name, "numerics", "the bucket has none of that name",
               "see m3-to-tile's output");
 }
+
+/// Where a device sees the arrays of a run: the host where they are, another device in buffers of
+/// its own.
+class KernelProgram::Placement {
+public:
+  Placement(hal::Device &device, hal::Stream &stream, bool copies)
+      : device(device), stream(stream), copies(copies) {}
+
+  uint64_t of(std::span<const std::byte> data, const std::string &name) {
+    if (!copies)
+      return uint64_t(data.data());
+    std::unique_ptr<hal::Buffer> &buffer = buffers[data.data()];
+    if (!buffer) {
+      buffer = device.allocate(data.size(), hal::MemoryKind::Device, name);
+      stream.write(*buffer, 0, data);
+    }
+    return buffer->address();
+  }
+
+  uint64_t ofPool(const StepInput &input) {
+    if (!copies || !input.pool)
+      return uint64_t(input.pool);
+    std::unique_ptr<hal::Buffer> &buffer = buffers[input.pool];
+    if (!buffer) {
+      buffer = device.allocate(uint64_t(input.poolPages * input.pageBytes), hal::MemoryKind::Device,
+                               "the cache");
+      for (const std::vector<int32_t> &pages : input.batch->pageTable)
+        for (int32_t page : pages)
+          stream.write(*buffer, uint64_t(page * input.pageBytes),
+                       {input.pool + page * input.pageBytes, size_t(input.pageBytes)});
+    }
+    return buffer->address();
+  }
+
+  void readBack(std::span<std::byte> data) {
+    if (auto found = buffers.find(data.data()); found != buffers.end())
+      stream.read(*found->second, 0, data);
+  }
+
+private:
+  hal::Device &device;
+  hal::Stream &stream;
+  bool copies;
+  std::map<const std::byte *, std::unique_ptr<hal::Buffer>> buffers;
+};
 
 void KernelProgram::run(const StepInput &input) {
   int64_t blocks =
@@ -155,21 +229,24 @@ void KernelProgram::run(const StepInput &input) {
         std::byte(0xff));
   for (const auto &[name, values] : input.given)
     std::memcpy(memory.at(numberOf(name)).data(), values.data(), values.size() * sizeof(float));
+  std::unique_ptr<hal::Device> device = openFor(chip, input.threads);
+  std::unique_ptr<hal::Stream> stream = device->createStream();
+  Placement placement(*device, *stream, isEmulated(chip));
   auto value = [&](const Argument &argument) -> uint64_t {
     switch (argument.kind) {
     case Argument::Buffer:
-      return uint64_t(memory[size_t(argument.value)].data());
+      return placement.of(memory[size_t(argument.value)], argument.name);
     case Argument::Weight:
-      return uint64_t(input.weights.at(argument.name.substr(0, argument.name.rfind('.'))).data());
+      return placement.of(std::as_bytes(std::span(
+                              input.weights.at(argument.name.substr(0, argument.name.rfind('.'))))),
+                          argument.name);
     case Argument::Pool:
-      return uint64_t(input.pool) + uint64_t(argument.value);
+      return placement.ofPool(input) + uint64_t(argument.value);
     case Argument::Batch:
-      return arrays.address(argument.value);
+      return placement.of(std::as_bytes(std::span(arrays.list(argument.value))), "a batch array");
     }
     return 0;
   };
-  std::unique_ptr<hal::Device> device = openHost(input.threads);
-  std::unique_ptr<hal::Stream> stream = device->createStream();
   std::vector<std::unique_ptr<hal::Module>> modules;
   std::vector<std::unique_ptr<hal::Kernel>> loaded;
   for (const Launch &launch : launches) {
@@ -177,7 +254,7 @@ void KernelProgram::run(const StepInput &input) {
       continue;
     const BuiltKernel &built = kernels.at(launch.kernel);
     modules.push_back(device->load(built.code, launch.kernel));
-    loaded.push_back(modules.back()->kernel(launch.kernel, {built.parameters, built.sharedBytes}));
+    loaded.push_back(modules.back()->kernel(launch.kernel, built.shape));
     std::vector<uint64_t> parameters;
     for (const Argument &argument : launch.arguments)
       parameters.push_back(value(argument));
@@ -188,6 +265,8 @@ void KernelProgram::run(const StepInput &input) {
     stream->launch(*loaded.back(), {size(0), size(1), size(2)}, parameters, launch.label);
   }
   stream->synchronize();
+  for (std::vector<std::byte> &buffer : memory)
+    placement.readBack(buffer);
 }
 
 } // namespace m3c::numerics

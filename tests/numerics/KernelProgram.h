@@ -1,5 +1,5 @@
-// Builds the kernels of a small m3 module and runs the launches of one bucket through the host
-// driver. Free of MLIR headers.
+// Builds the kernels of a small m3 module and runs the launches of one bucket, on the host or in
+// the emulator. Free of MLIR headers.
 #pragma once
 
 #include "compiler/interpreter/Values.h"
@@ -12,7 +12,8 @@
 
 namespace m3c::numerics {
 
-/// Chips of every target that a driver of this machine can run, e.g. "x86-avx2".
+/// Chips of every target that the host driver can run, e.g. "x86-avx2", and one chip of each target
+/// that can be emulated.
 std::vector<std::string> runnableChips();
 
 /// What a launch passes: one 64-bit parameter.
@@ -32,8 +33,7 @@ struct ArenaBuffer {
 };
 struct BuiltKernel {
   std::vector<std::byte> code;
-  uint32_t parameters;
-  uint64_t sharedBytes;
+  hal::KernelShape shape;
 };
 
 /// What a step works on. `pool` is the address of cache page 0.
@@ -45,6 +45,7 @@ struct StepInput {
   unsigned threads = 1;
   std::string only;                                ///< run launches whose label ends so; empty: all
   std::map<std::string, std::vector<float>> given; ///< first contents of buffers, by name
+  int64_t poolPages = 0, pageBytes = 0; ///< of the pool; pages that the batch names are filled
 };
 
 /// One bucket of one module for one chip, built.
@@ -69,8 +70,10 @@ public:
 private:
   void lower(const std::string &module, const std::string &chip,
              const std::vector<std::string> &schedule);
+  class Placement;
   size_t numberOf(const std::string &name) const;
 
+  std::string chip;
   int64_t rows;
   std::vector<ArenaBuffer> buffers;
   std::vector<std::vector<std::byte>> memory;

@@ -163,6 +163,8 @@ StepInput Scene::input() {
   StepInput input;
   input.batch = &batch;
   input.pool = image.base();
+  input.poolPages = hugePage + 1;
+  input.pageBytes = image.bytesOfPage();
   input.weights["q"].assign(query.reals.begin(), query.reals.end());
   input.weights["iq"].assign(indexQuery.reals.begin(), indexQuery.reals.end());
   return input;

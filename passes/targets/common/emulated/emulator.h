@@ -8,8 +8,6 @@
 
 namespace m3emu {
 
-inline constexpr unsigned long stackBytes = 1ul << 16; ///< of a thread; a multiple of its address
-inline constexpr unsigned long headBytes = 512;        ///< at its upper end, where the Thread lies
 inline constexpr unsigned long pageBytes = 4096;
 inline constexpr int mostLanes = 64;
 
@@ -68,20 +66,27 @@ struct Calls {
   void (*readSharedAsync)(Thread *, unsigned long offset, unsigned bytes);
 };
 
-/// The part of a thread that kernels read.
+/// The part of a thread that kernels read. What changes hands at every switch comes last.
 struct Thread {
-  Dim index, block, blockSize, gridSize;
-  unsigned lane, warp, lanes;
-  unsigned turn; ///< which of the two rows of `words` is next
-  unsigned char *shared;
-  unsigned long sharedBytes;
-  unsigned rank;                     ///< of the work item in its cluster
-  unsigned long peerStride;          ///< from the shared memory of one rank to that of the next
-  unsigned long memory, pages;       ///< first address of global memory, and its size
-  const unsigned char *pageState;    ///< wholePage where a buffer has every byte
   unsigned long (*words)[mostLanes]; ///< [2]: what lanes of this warp show each other
   void **slots;                      ///< [lanes]: their operands
   const Calls *calls;
+  unsigned char *shared;
+  unsigned long sharedBytes;
+  unsigned long memory, pages;    ///< first address of global memory, and its size
+  const unsigned char *pageState; ///< wholePage where a buffer has every byte
+  Dim index, block, blockSize, gridSize;
+  unsigned rank;            ///< of the work item in its cluster
+  unsigned long peerStride; ///< from the shared memory of one rank to that of the next
+  unsigned lane, warp, lanes;
+  unsigned turn; ///< which of the two rows of `words` is next
+};
+
+/// Where the segment register GS points in a thread of the CPU that emulates.
+struct Current {
+  /// LLVM takes what is read at GS:0 for the address of GS:0 itself.
+  unsigned long unused;
+  Thread *thread; ///< the fibre that runs
 };
 inline constexpr unsigned char wholePage = 1;
 
@@ -89,11 +94,9 @@ inline constexpr unsigned char wholePage = 1;
 
 #define M3EMU_INLINE inline __attribute__((always_inline))
 
-/// The thread that runs: it lies at the end of its stack.
+/// The thread that runs.
 M3EMU_INLINE Thread *self() {
-  unsigned long sp;
-  asm("movq %%rsp, %0" : "=r"(sp));
-  return (Thread *)((sp | (stackBytes - 1)) + 1 - headBytes);
+  return (*(const Current __attribute__((address_space(256))) *)0).thread; // 256: GS
 }
 
 M3EMU_INLINE bool isShared(const Thread *t, const void *p) {
