@@ -55,8 +55,22 @@ toolchains::HeaderMap headersOf(const KernelSource &source, const EmulatedTarget
 
 } // namespace
 
+/// The kernel's own cluster, `__cluster_dims__(4, 1, 1)` before its name; 1: none.
+static unsigned clusterInText(const KernelSource &source) {
+  llvm::StringRef text(source.text);
+  llvm::StringRef before = text.take_front(text.find(" " + source.kernel + "("));
+  constexpr llvm::StringLiteral attribute = "__cluster_dims__(";
+  size_t at = before.rfind(attribute);
+  unsigned size = 1;
+  if (at != llvm::StringRef::npos && !before.substr(at).contains('{'))
+    text.substr(at + attribute.size()).consumeInteger(10, size);
+  return size;
+}
+
 Program::Program(KernelSource source, const EmulatedTarget &target)
-    : given(std::move(source)), target(target) {}
+    : given(std::move(source)), target(target) {
+  given.cluster = std::max(given.cluster, clusterInText(given));
+}
 
 Program::~Program() {
   if (handle)

@@ -98,7 +98,8 @@ void Cluster::Transfers::arrive(FibreThread &thread, const void *address, unsign
   settle(barrier);
 }
 
-/// The phase of that parity is over. The same thread waits for one phase after the other.
+/// The phase of that parity is over. What a thread means is the next phase of that parity after the
+/// one that it waited for last.
 bool Cluster::Transfers::passed(FibreThread &thread, Barrier &barrier, uint64_t offset,
                                 unsigned parity) {
   if ((barrier.phase & 1) == int64_t(parity & 1))
@@ -111,12 +112,12 @@ bool Cluster::Transfers::passed(FibreThread &thread, Barrier &barrier, uint64_t 
                              "which it has already waited for: its parity is that of the "
                              "phase before",
                              offset, over));
-  if (!first && over > entry->second + 1)
+  if (!first && over > entry->second + 2)
     cluster.fail(thread,
                  fmt::format("waits at the barrier at byte {} of shared memory for phase {}, "
                              "and phase {} is over: a phase was taken for another one of its "
                              "parity",
-                             offset, entry->second + 1, over));
+                             offset, entry->second + 1 + ((entry->second + 1 - over) & 1), over));
   entry->second = over;
   cluster.learn(thread, barrier.told, barrier.toldFenced);
   return true;

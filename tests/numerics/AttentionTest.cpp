@@ -10,6 +10,7 @@
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -124,7 +125,7 @@ void compareBf16(SceneSpec spec, const std::vector<size_t> &kept, int64_t rows) 
   Scene narrow(spec);
   wide.keepRows(kept);
   narrow.keepRows(kept);
-  for (const std::string &chip : runnableChips()) {
+  for (const std::string &chip : hostChips()) {
     Outcome expected = check(wide, chip, rows);
     KernelProgram &built = program(narrow.spec, chip, rows);
     built.run(narrow.input());
@@ -152,6 +153,40 @@ TEST(Attention, Bf16RowsAreTheRoundedF32Ones) {
   }
 }
 
+/// Targets with matrix instructions: scores are sums of exact products, weights are rounded to FP16
+/// (2^-11 of each, in numerator and denominator), e^x is within 2^-21, and the result is rounded to
+/// BF16 (2^-9 of it); the rest is as above.
+TEST(Attention, Bf16RowsOnMatrixInstructions) {
+  for (bool sparse : {true, false}) {
+    SceneSpec spec = small(raggedRows());
+    spec.sparse = sparse;
+    spec.bf16 = true;
+    for (const std::string &chip : runnableChips()) {
+      if (std::ranges::count(hostChips(), chip))
+        continue;
+      for (int64_t rows : {1, 64}) {
+        Scene scene(spec);
+        if (rows == 1)
+          scene.keepRows({30});
+        KernelProgram &built = program(scene.spec, chip, rows);
+        built.run(scene.input());
+        auto codes = built.buffer<uint16_t>("attention");
+        Tensor blocks = Tensor::ofIds({scene.batch.rows(), spec.cache.kvHeads, spec.k});
+        if (sparse) {
+          auto chosen = built.buffer<int32_t>("selected_blocks");
+          blocks.ids.assign(chosen.begin(), chosen.begin() + blocks.elements());
+        }
+        Tensor expected = scene.attention(sparse ? &blocks : nullptr);
+        int64_t keys = (sparse ? spec.k : scene.batch.blocks()) * 128;
+        double tolerance = bound(scene, keys) + (0x1p-10 + 0x1p-20 + 0x1p-9) * 6;
+        for (size_t i = 0; i < expected.reals.size(); ++i)
+          ASSERT_NEAR(std::bit_cast<float>(uint32_t(codes[i]) << 16), expected.reals[i], tolerance)
+              << chip << ", bucket " << rows << ", element " << i;
+      }
+    }
+  }
+}
+
 TEST(Attention, NoRows) {
   Scene scene(small({}));
   for (const std::string &chip : runnableChips())
@@ -170,7 +205,7 @@ TEST(Attention, EveryScheduleGivesTheSameBits) {
     SceneSpec spec = small(raggedRows());
     spec.sparse = sparse;
     Scene scene(spec);
-    for (const std::string &chip : runnableChips()) {
+    for (const std::string &chip : hostChips()) {
       Outcome tiled = check(scene, chip, 64);
       EXPECT_EQ(tiled, run(scene, chip, 64, {"attention.rows=1", "index_score.rows=1"}));
       EXPECT_EQ(tiled, run(scene, chip, 64,
@@ -212,7 +247,7 @@ TEST(Attention, CacheTypes) {
     spec.cache.storage = storage;
     spec.cache.e4m3Grid = grid;
     Scene scene(spec);
-    for (const std::string &chip : runnableChips()) {
+    for (const std::string &chip : hostChips()) {
       SCOPED_TRACE(storage);
       Outcome tiled = check(scene, chip, 16);
       EXPECT_EQ(tiled, run(scene, chip, 16, {"attention.rows=1", "attention.ring=0"}));
@@ -232,7 +267,7 @@ TEST(Attention, HeadsAndDims) {
     spec.k = 3;
     spec.rows = {{0, 700}, {1, 0}, {1, 1}, {0, 300}};
     Scene scene(spec);
-    for (const std::string &chip : runnableChips()) {
+    for (const std::string &chip : hostChips()) {
       SCOPED_TRACE(std::to_string(sizes.heads) + " heads");
       check(scene, chip, sizes.dims == 128 || sizes.heads == 6 ? 4 : 16);
     }

@@ -67,7 +67,13 @@ Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t>
 struct BatchArrays {
   std::vector<int32_t> counts, table, counters = std::vector<int32_t>(plan::counters);
   const interpreter::Batch &batch;
-  BatchArrays(const interpreter::Batch &batch, int64_t blocks) : batch(batch) {
+  std::vector<int32_t> ids, positions, sequences;
+  /// Arrays of rows are as long as the bucket; what no row has is no number of anything.
+  BatchArrays(const interpreter::Batch &batch, int64_t blocks, int64_t bucket)
+      : batch(batch), ids(batch.tokenIds), positions(batch.positions),
+        sequences(batch.sequenceOfRow) {
+    for (std::vector<int32_t> *list : {&ids, &positions, &sequences})
+      list->resize(std::max(list->size(), size_t(bucket)), -1);
     counts = {int32_t(batch.rows()), int32_t(batch.pageTable.size()),
               int32_t(batch.logitRows.size()), int32_t(blocks)};
     for (std::vector<int32_t> pages : batch.pageTable) {
@@ -77,15 +83,14 @@ struct BatchArrays {
   }
   const std::vector<int32_t> &list(int64_t array) const {
     const std::vector<int32_t> *lists[] = {
-        &counts, &batch.tokenIds,  &batch.positions, &batch.sequenceOfRow,
-        &table,  &batch.logitRows, &counters};
+        &counts, &ids, &positions, &sequences, &table, &batch.logitRows, &counters};
     return *lists[array];
   }
 };
 
 } // namespace
 
-std::vector<std::string> runnableChips() {
+std::vector<std::string> hostChips() {
   std::unique_ptr<hal::Device> device = openHost(1);
   std::vector<std::string> chips;
   for (const std::unique_ptr<Target> &target : allTargets())
@@ -93,6 +98,11 @@ std::vector<std::string> runnableChips() {
       if (llvm::all_of(chip.features,
                        [&](const std::string &f) { return device->info().supports(f); }))
         chips.push_back(chip.name);
+  return chips;
+}
+
+std::vector<std::string> runnableChips() {
+  std::vector<std::string> chips = hostChips();
   for (const std::unique_ptr<Target> &target : allTargets())
     if (isEmulated(target->chips().front().name))
       chips.push_back(target->chips().front().name);
@@ -161,6 +171,7 @@ void KernelProgram::lower(const std::string &text, const std::string &chipName,
     shape.parameters = kernel.params;
     shape.sharedBytes = kernel.shape.sharedBytes;
     shape.threads = kernel.shape.threads;
+    shape.cluster = kernel.shape.cluster;
     kernels[kernel.name] = {codeOf(kernel, *target, *chip), shape};
   }
 }
@@ -221,7 +232,7 @@ private:
 void KernelProgram::run(const StepInput &input) {
   int64_t blocks =
       input.blocks ? input.blocks : int64_t(std::bit_ceil(uint64_t(input.batch->blocks())));
-  BatchArrays arrays(*input.batch, blocks);
+  BatchArrays arrays(*input.batch, blocks, rows);
   memory.clear();
   for (const ArenaBuffer &buffer : buffers)
     memory.emplace_back(

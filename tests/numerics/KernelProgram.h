@@ -12,8 +12,9 @@
 
 namespace m3c::numerics {
 
-/// Chips of every target that the host driver can run, e.g. "x86-avx2", and one chip of each target
-/// that can be emulated.
+/// Chips of every target that the host driver can run, e.g. "x86-avx2".
+std::vector<std::string> hostChips();
+/// These, and one chip of each target that can be emulated.
 std::vector<std::string> runnableChips();
 
 /// What a launch passes: one 64-bit parameter.

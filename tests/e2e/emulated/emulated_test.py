@@ -1,0 +1,53 @@
+"""A plan's sm90 kernels in the emulator beside its x86 kernels, on the first tokens of a golden text.
+
+emulated_test.py M3RUN PLAN CKPT GOLDEN f32|bf16
+
+f32: the same bytes, logits, choices and greedy tokens. bf16: the sums of matrix instructions have another order than the
+CPU's and rounded activations part at near ties, so values are held to the goldens' bound for BF16 (score_case.PROFILES)
+around the CPU's, choices to its shares."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import score_case
+
+TOKENS = 20
+
+
+def score(command, where, folder):
+    written = os.path.join(folder, "out" + str(len(os.listdir(folder))))
+    run = subprocess.run(command + where + ["--output", written], check=True, capture_output=True, text=True)
+    with open(written, "rb") as f:
+        return f.read(), score_case.load(written), run.stderr
+
+
+def main(program, plan, checkpoint, golden, activations):
+    with tempfile.TemporaryDirectory() as folder:
+        given = os.path.join(folder, "in.safetensors")
+        ids = score_case.load(golden)["ids.513"][1][:TOKENS]
+        score_case.save_ids(given, {"ids.a": ids, "prompt.0": ids[:3]})
+        command = [program, "score", plan, "--weights", checkpoint, "--input", given, "--chunk", "8", "--max-tokens", "2"]
+        command += ["--trace", "blocks,experts", "--progress", "none"]
+        host, theirs, _ = score(command, ["--device", "host"], folder)
+        emulated, ours, said = score(command, ["--emulate", "sm90", "--emulate-seed", "7"], folder)
+    assert "emulated sm90, seed 7" in said and " launches, " in said, said
+    if activations == "f32":
+        assert host == emulated, "the emulated kernels give other bytes"
+        return
+    bounds = score_case.PROFILES["bf16"]
+    assert sorted(ours) == sorted(theirs)
+    for name in ours:
+        pairs = list(zip(ours[name][1], theirs[name][1]))
+        kind = name.split(".")[0]
+        if kind in ("argmax", "experts", "blocks"):
+            assert sum(a == b for a, b in pairs) >= bounds[kind] * len(pairs), name
+        elif kind in ("last_logits", "next_logprob"):
+            mean = sum(abs(a - b) for a, b in pairs) / len(pairs)
+            assert mean <= bounds["logits" if kind == "last_logits" else "logprob"], (name, mean)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
