@@ -2,9 +2,9 @@
 
 emulated_test.py M3RUN PLAN CKPT GOLDEN f32|bf16
 
-f32: the same bytes, logits, choices and greedy tokens. bf16: the sums of matrix instructions have another order than the
-CPU's and rounded activations part at near ties, so values are held to the goldens' bound for BF16 (score_case.PROFILES)
-around the CPU's, choices to its shares."""
+f32: the same bytes, logits, choices and greedy tokens. bf16: sums in another order, rounded to BF16, part at near ties;
+either engine may be as far from the exact one as the goldens' column for an NVFP4 cache allows (score_case.PROFILES), so
+they are at most twice that from each other. Chunks of one token give the bytes of chunks of eight."""
 
 import os
 import subprocess
@@ -29,26 +29,28 @@ def main(program, plan, checkpoint, golden, activations):
         given = os.path.join(folder, "in.safetensors")
         ids = score_case.load(golden)["ids.513"][1][:TOKENS]
         score_case.save_ids(given, {"ids.a": ids, "prompt.0": ids[:3]})
-        command = [program, "score", plan, "--weights", checkpoint, "--input", given, "--chunk", "8", "--max-tokens", "2"]
+        command = [program, "score", plan, "--weights", checkpoint, "--input", given, "--max-tokens", "2"]
         command += ["--trace", "blocks,experts", "--progress", "none"]
-        host, theirs, _ = score(command, ["--device", "host"], folder)
-        emulated, ours, said = score(command, ["--emulate", "sm90", "--emulate-seed", "7"], folder)
+        host, theirs, _ = score(command, ["--device", "host", "--chunk", "8"], folder)
+        emulated, ours, said = score(command, ["--emulate", "sm90", "--emulate-seed", "7", "--chunk", "8"], folder)
+        alone, _, _ = score(command, ["--emulate", "sm90", "--chunk", "1"], folder)
+    assert emulated == alone, "chunks of one token give other bytes"
     assert "emulated sm90, seed 7" in said and " launches, " in said, said
     if activations == "f32":
         assert host == emulated, "the emulated kernels give other bytes"
         return
-    bounds = score_case.PROFILES["bf16"]
+    bounds = score_case.PROFILES["q8kv4"]
     assert sorted(ours) == sorted(theirs)
     for name in ours:
         pairs = list(zip(ours[name][1], theirs[name][1]))
         kind = name.split(".")[0]
         if kind in ("argmax", "experts", "blocks"):
             # The shares are those of long texts: here three standard deviations more may differ.
-            mean = (1 - bounds[kind]) * len(pairs)
+            mean = 2 * (1 - bounds[kind]) * len(pairs)
             assert sum(a != b for a, b in pairs) <= mean + 3 * mean**0.5, name
         elif kind in ("last_logits", "next_logprob"):
             mean = sum(abs(a - b) for a, b in pairs) / len(pairs)
-            assert mean <= bounds["logits" if kind == "last_logits" else "logprob"], (name, mean)
+            assert mean <= 2 * bounds["logits" if kind == "last_logits" else "logprob"], (name, mean)
 
 
 if __name__ == "__main__":
