@@ -32,6 +32,10 @@ LogicalResult Printer::arithmetic(Operation *op) {
                        lanes ? "Lanes" : "", name(op.getInput())));
         return success();
       })
+      .Case([&](ScanOp op) {
+        define(op, "t", formatv("scan({0})", name(op.getInput())));
+        return success();
+      })
       .Case([&](IotaOp op) {
         TileType type = op.getResult().getType();
         bool inLanes = type.getLayout() == Layout::Lanes;

@@ -126,6 +126,15 @@ LogicalResult Printer::memory(Operation *op) {
                        box.length, address(op.getView(), op.getIndices()), box.stride));
         return success();
       })
+      .Case([&](LoadRowsOp op) {
+        std::string count = formatv("{0} - {1}", name(op.getLimit()), name(op.getPlace()));
+        define(op, "t",
+               formatv("loadRows<{0}, {1}>({2}, {3}, {4}, {5})", tileType(op.getResult().getType()),
+                       op.getPer(), name(op.getView()) + " + " + name(op.getColumn()),
+                       op.getView().getType().getStride(0), address(op.getList(), op.getPlace()),
+                       count));
+        return success();
+      })
       .Case([&](StoreOp op) {
         TileType type = op.getValue().getType();
         if (inRegisterOrder(type, op.getSizes()) || type.getLayout() == Layout::MmaRows) {
@@ -140,6 +149,12 @@ LogicalResult Printer::memory(Operation *op) {
           rows = formatv(", {0} - {1}", name(op.getLimit()), name(op.getIndices()[0]));
         line(formatv("store<{0}>({1}, {2}, {3}{4});", box.length, name(op.getValue()),
                      address(op.getView(), op.getIndices()), box.stride, rows) +
+             origin(op));
+        return success();
+      })
+      .Case([&](ScatterOp op) {
+        line(formatv("scatter({0}, {1}, {2});", name(op.getValue()), name(op.getPlaces()),
+                     address(op.getView(), op.getIndices())) +
              origin(op));
         return success();
       })

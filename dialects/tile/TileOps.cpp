@@ -145,6 +145,19 @@ LogicalResult LoadOp::verify() {
   return verifyBox(*this, getView().getType(), getSizes(), getResult().getType());
 }
 
+LogicalResult LoadRowsOp::verify() {
+  ViewType view = getView().getType(), list = getList().getType();
+  TileType tile = getResult().getType();
+  if (tile.getLayout() != Layout::MmaB || view.getShape().size() != 2 ||
+      !view.getElement().isInteger(16))
+    return emitOpError("T-M20: rows of i16 give a tile in layout mma_b, found ")
+           << view << " and " << tile;
+  if (list.getShape().size() != 1 || !list.getElement().isInteger(32) || getPer() < 1)
+    return emitOpError("T-M21: a list of i32 and a positive divisor expected, found ")
+           << list << " per " << getPer();
+  return success();
+}
+
 LogicalResult StoreTransposedOp::verify() {
   ViewType view = getView().getType();
   if (failed(verifyIndices(*this, view, getIndices().size())))
@@ -344,6 +357,25 @@ LogicalResult ReduceOp::verify() {
   if (!(column || row) || out.getElement() != in.getElement())
     return emitOpError("T-E5: ") << in << " reduces to one element per row, found " << out;
   return success();
+}
+
+/// One row of i32, lanes along the columns.
+static bool isIntegerRow(TileType type) {
+  return type.getRows() == 1 && type.getElement().isInteger(32) &&
+         type.getLayout() == Layout::Lanes;
+}
+
+LogicalResult ScanOp::verify() {
+  if (isIntegerRow(getInput().getType()))
+    return success();
+  return emitOpError("T-E15: one row of i32 expected, found ") << getInput().getType();
+}
+
+LogicalResult ScatterOp::verify() {
+  if (isIntegerRow(getValue().getType()) && getView().getType().getElement().isInteger(32))
+    return success();
+  return emitOpError("T-M22: one row of i32 goes to a view of i32, found ")
+         << getValue().getType() << " and " << getView().getType();
 }
 
 LogicalResult IotaOp::verify() {

@@ -136,6 +136,28 @@ def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
+def Tile_LoadRowsOp : Tile_Op<"load_rows"> {
+  let summary = "listed rows to the right operand of a matrix instruction";
+  let description = [{
+    Column n of the tile is 64 elements from `column` on of row `list[place + n] / per` of the view; places
+    from `limit` on read as the last before it.
+
+    ```mlir
+    %b = tile.load_rows %x[%k] by %list[%place] per 4 limit %end
+        : !tile.view<?x128xi16>, !tile.view<?xi32> -> !tile.tile<64x8xbf16, mma_b>
+    ```
+  }];
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Index:$column,
+                       Arg<Tile_ViewType, "", [MemRead]>:$list, Index:$place, Index:$limit,
+                       I64Attr:$per);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = [{
+    $view `[` $column `]` `by` $list `[` $place `]` `per` $per `limit` $limit attr-dict
+    `:` type($view) `,` type($list) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_StoreOp : Tile_Op<"store", [AttrSizedOperandSegments]> {
   let summary = "registers to memory";
   let description = [{
@@ -161,6 +183,17 @@ def Tile_StoreTransposedOp : Tile_Op<"store_transposed"> {
   let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
                        Variadic<Index>:$indices);
   let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_ScatterOp : Tile_Op<"scatter", [AllTypesMatch<["value", "places"]>]> {
+  let summary = "each column of a row to a place of its own";
+  let description = [{ `view[places[i]] = value[i]` where `places[i]` is not negative; the places differ. }];
+  let arguments = (ins Tile_TileType:$value, Tile_TileType:$places,
+                       Arg<Tile_ViewType, "", [MemWrite]>:$view, Variadic<Index>:$indices);
+  let assemblyFormat = [{
+    $value `at` $places `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)
+  }];
   let hasVerifier = 1;
 }
 
@@ -381,6 +414,15 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_TileType:$input);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ScanOp : Tile_Op<"scan", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "the sum of all columns before each one";
+  let description = [{ Of one row of i32; the first column becomes 0. }];
+  let arguments = (ins Tile_TileType:$input);
+  let results = (outs Tile_TileType:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 

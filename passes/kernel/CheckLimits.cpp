@@ -12,7 +12,25 @@ namespace {
 /// Vector registers that a tile takes; scalars that broadcast from memory take none.
 int64_t registersOf(Type type, const Chip &chip) {
   auto tile = dyn_cast<tile::TileType>(type);
-  if (!tile || tile.getCols() == 1)
+  if (!tile)
+    return 0;
+  int64_t elements = tile.getRows() * tile.getCols();
+  switch (tile.getLayout()) { // of a thread that is one lane of a warp
+  case tile::Layout::PerLane:
+    return llvm::divideCeil(tile.getCols() * tile::elementBytes(tile.getElement()), 4);
+  case tile::Layout::MmaA: // pairs of 16 bits; FP32 as three of them
+  case tile::Layout::MmaB:
+    return elements / 64 * (tile.getElement().isF32() ? 3 : 1);
+  case tile::Layout::MmaAcc:
+    return elements / 32;
+  case tile::Layout::MmaRows:
+    return 2;
+  case tile::Layout::MmaColumns:
+    return tile.getCols() / 4;
+  case tile::Layout::Lanes:
+    break;
+  }
+  if (tile.getCols() == 1)
     return 0;
   int64_t lanes = chip.lanes * 4 / tile::elementBytes(tile.getElement());
   while (tile.getCols() % lanes)

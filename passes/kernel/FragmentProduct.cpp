@@ -50,8 +50,6 @@ public:
       tile(product.rowBegin);
     else
       kb.forLoop(product.rowBegin, product.rowEnd, rows, tile);
-    if (kb.cluster() > 1)
-      kb.clusterBarrier(); // others may still read this one's sums
   }
 
 private:
@@ -61,79 +59,137 @@ private:
                   [&](ValueRange args) { return kb.mulf(args[0], kb.f32(512)); });
   }
 
-  /// This warp's sums, an accumulator for each of its panels.
+  /// A fragment of each panel of this warp, and the activations that it meets.
+  struct Unit {
+    SmallVector<Value> words, scales; ///< of each panel; scales may be null
+    Value activations;
+  };
+
+  /// This warp's sums, an accumulator for each of its panels, over the fragments kWarp + i · parts.
   Values sumOverK(Value row) {
-    Values start;
+    Values sums;
     for (int64_t p = 0; p < warpPanels; ++p)
-      start.push_back(tile::FillOp::create(
+      sums.push_back(tile::FillOp::create(
           kb.builder(), kb.fragment(16, rows, kb.f32Type(), tile::Layout::MmaAcc), kb.f32(0)));
-    // Whole batches of `ahead` fragments, then the rest one by one.
-    int64_t stride = parts * ahead, whole = std::max<int64_t>(0, units - (ahead - 1) * parts);
-    Values sums =
-        kb.forLoop(kWarp, kb.index(whole), stride, start, [&](Value unit, ValueRange carried) {
-          return addUnits(row, unit, ahead, carried);
-        });
-    if (units % stride == 0)
+    int64_t each = units / parts, batches = each / ahead; // what all warps have alike
+    Value next = kWarp;
+    if (batches) {
+      sums = addBatches(row, batches, sums);
+      next = kb.add(kWarp, batches * ahead * parts);
+    }
+    if (units % parts == 0 && each % ahead == 0)
       return sums;
-    Value batches =
-        kb.div(kb.max(kb.add(kb.sub(kb.index(whole), kWarp), stride - 1), kb.index(0)), stride);
-    Value rest = kb.add(kWarp, kb.mul(batches, stride));
-    return kb.forLoop(rest, kb.index(units), parts, sums, [&](Value unit, ValueRange carried) {
-      return addUnits(row, unit, 1, carried);
+    return kb.forLoop(next, kb.index(units), parts, sums, [&](Value unit, ValueRange carried) {
+      Values added(carried.begin(), carried.end());
+      add(loadUnit(row, unit), added);
+      return added;
     });
   }
 
-  struct Packed {
-    Value words, scales;
-  };
+  SmallVector<Unit> loadBatch(Value row, Value unit) {
+    SmallVector<Unit> batch;
+    for (int64_t i = 0; i < ahead; ++i)
+      batch.push_back(loadUnit(row, kb.add(unit, i * parts)));
+    return batch;
+  }
 
-  /// Adds fragments unit, unit + parts, … (`count` of them); all are loaded before the first is
-  /// used.
-  Values addUnits(Value row, Value unit, int64_t count, ValueRange carried) {
-    SmallVector<Packed> packed;
-    Values activations;
-    for (int64_t i = 0; i < count; ++i) {
-      Value at = kb.add(unit, i * parts);
-      for (int64_t p = 0; p < warpPanels; ++p)
-        packed.push_back(loadPacked(kb.add(product.panel, kb.add(firstPanel, p)), at));
-      activations.push_back(tile::LoadOp::create(
-          kb.builder(),
-          kb.fragment(fragmentK, rows, kb.builder().getBF16Type(), tile::Layout::MmaB), product.x,
-          ValueRange{row, kb.mul(at, fragmentK)}, product.rowEnd,
-          ArrayRef<int64_t>{rows, fragmentK}));
-    }
-    Values sums(carried.begin(), carried.end());
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t p = 0; p < warpPanels; ++p)
-        sums[size_t(p)] = kb.mma(dequantise(packed[size_t(i * warpPanels + p)]),
-                                 activations[size_t(i)], sums[size_t(p)]);
+  Values addBatches(Value row, int64_t batches, Values sums) {
+    if (batches > 1 && product.schedule.count("roll"))
+      return addRolling(row, batches, sums);
+    Value end = kb.add(kWarp, batches * ahead * parts);
+    return kb.forLoop(kWarp, end, ahead * parts, sums, [&](Value unit, ValueRange carried) {
+      Values added(carried.begin(), carried.end());
+      for (const Unit &one : loadBatch(row, unit))
+        add(one, added);
+      return added;
+    });
+  }
+
+  /// `ahead` fragments are always under way: each makes room for the one of the next batch.
+  Values addRolling(Value row, int64_t batches, Values sums) {
+    SmallVector<Unit> batch = loadBatch(row, kWarp);
+    auto flat = [&] {
+      Values values = sums;
+      for (const Unit &unit : batch)
+        for (ArrayRef<Value> part : {ArrayRef<Value>(unit.words), ArrayRef<Value>(unit.scales),
+                                     ArrayRef<Value>(unit.activations)})
+          llvm::append_range(values, part);
+      return values;
+    };
+    auto take = [&](ValueRange values) {
+      auto next = values.begin();
+      for (Value &sum : sums)
+        sum = *next++;
+      for (Unit &unit : batch) {
+        for (Value &value : unit.words)
+          value = *next++;
+        for (Value &value : unit.scales)
+          value = *next++;
+        unit.activations = *next++;
+      }
+    };
+    Value last = kb.add(kWarp, (batches - 1) * ahead * parts);
+    auto body = [&](Value unit, ValueRange carried) {
+      take(carried);
+      for (int64_t i = 0; i < ahead; ++i) {
+        add(batch[size_t(i)], sums);
+        batch[size_t(i)] = loadUnit(row, kb.add(unit, (ahead + i) * parts));
+      }
+      return flat();
+    };
+    take(kb.forLoop(kWarp, last, ahead * parts, flat(), body));
+    for (const Unit &unit : batch)
+      add(unit, sums);
     return sums;
   }
 
-  Packed loadPacked(Value panel, Value unit) {
-    auto load = [&](Value view, int64_t lanes, int64_t count) -> Value {
-      auto type = cast<tile::ViewType>(view.getType());
-      SmallVector<int64_t> sizes(type.getShape());
-      sizes[0] = sizes[1] = 1;
-      Values indices(sizes.size(), kb.index(0));
-      indices[0] = panel;
-      indices[1] = unit;
-      return tile::LoadOp::create(
-          kb.builder(), kb.fragment(lanes, count, type.getElement(), tile::Layout::PerLane), view,
-          indices, sizes);
-    };
-    Packed packed{load(product.weight.words, 32, 32 / shape.perWord()), {}};
-    if (product.weight.scales)
-      packed.scales = load(product.weight.scales, 8 * fragmentK / shape.group(), 2);
-    return packed;
+  void add(const Unit &unit, Values &sums) {
+    for (int64_t p = 0; p < warpPanels; ++p)
+      sums[size_t(p)] = kb.mma(dequantise(unit, size_t(p)), unit.activations, sums[size_t(p)]);
   }
 
-  Value dequantise(const Packed &packed) {
+  Unit loadUnit(Value row, Value unit) {
+    Unit loaded;
+    for (int64_t p = 0; p < warpPanels; ++p) {
+      Value panel = kb.add(product.panel, kb.add(firstPanel, p));
+      loaded.words.push_back(loadPart(product.weight.words, panel, unit, 32, 32 / shape.perWord()));
+      if (product.weight.scales)
+        loaded.scales.push_back(
+            loadPart(product.weight.scales, panel, unit, 8 * fragmentK / shape.group(), 2));
+    }
+    loaded.activations = loadActivations(row, kb.mul(unit, fragmentK));
+    return loaded;
+  }
+
+  Value loadActivations(Value row, Value k) {
+    tile::TileType type =
+        kb.fragment(fragmentK, rows, kb.builder().getBF16Type(), tile::Layout::MmaB);
+    if (const RowList &list = product.rowOfX; list.list)
+      return tile::LoadRowsOp::create(kb.builder(), type, product.x, k, list.list,
+                                      kb.add(row, list.offset), kb.add(product.rowEnd, list.offset),
+                                      list.per);
+    return tile::LoadOp::create(kb.builder(), type, product.x, ValueRange{row, k}, product.rowEnd,
+                                ArrayRef<int64_t>{rows, fragmentK});
+  }
+
+  Value loadPart(Value view, Value panel, Value unit, int64_t lanes, int64_t count) {
+    auto type = cast<tile::ViewType>(view.getType());
+    SmallVector<int64_t> sizes(type.getShape());
+    sizes[0] = sizes[1] = 1;
+    Values indices(sizes.size(), kb.index(0));
+    indices[0] = panel;
+    indices[1] = unit;
+    return tile::LoadOp::create(kb.builder(),
+                                kb.fragment(lanes, count, type.getElement(), tile::Layout::PerLane),
+                                view, indices, sizes);
+  }
+
+  Value dequantise(const Unit &unit, size_t panel) {
     Type element =
         shape.format() == tile::Format::F32 ? kb.f32Type() : Type(kb.builder().getBF16Type());
     return tile::DequantFragmentOp::create(
-        kb.builder(), kb.fragment(16, fragmentK, element, tile::Layout::MmaA), packed.words,
-        packed.scales, shape.format(), StringAttr());
+        kb.builder(), kb.fragment(16, fragmentK, element, tile::Layout::MmaA), unit.words[panel],
+        unit.scales.empty() ? Value() : unit.scales[panel], shape.format(), StringAttr());
   }
 
   KernelBuilder &kb;

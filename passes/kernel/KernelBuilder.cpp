@@ -22,6 +22,8 @@ KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef family,
 }
 
 tile::KernelOp KernelBuilder::finish() {
+  if (cluster() > 1)
+    clusterBarrier(); // others may still read this one's shared memory
   tile::ReturnOp::create(b);
   return op;
 }
@@ -46,6 +48,8 @@ void KernelBuilder::useWarps(const Schedule &schedule) {
     op.setWarps(found->second);
   if (auto found = schedule.find("cluster"); found != schedule.end() && found->second > 1)
     op.setCluster(found->second);
+  if (auto found = schedule.find("residents"); found != schedule.end())
+    op.setResidents(found->second);
 }
 
 Value KernelBuilder::warpId() {
@@ -335,6 +339,10 @@ Value KernelBuilder::roundedToBf16(Value tile) {
 
 Value KernelBuilder::iota(int64_t cols) {
   return tile::IotaOp::create(b, tile(1, cols, i32Type()));
+}
+Value KernelBuilder::scan(Value input) { return tile::ScanOp::create(b, input.getType(), input); }
+void KernelBuilder::scatter(Value value, Value places, Value view, ValueRange indices) {
+  tile::ScatterOp::create(b, value, places, view, indices);
 }
 Value KernelBuilder::sumLanes(Value input) {
   auto type = cast<tile::TileType>(input.getType());

@@ -140,6 +140,10 @@ public:
             llvm::function_ref<Value(mlir::ValueRange)> body);
   Value iota(int64_t cols);
   Value reduce(tile::ReduceKind kind, Value input);
+  /// The sum of the columns before each, of one row of i32.
+  Value scan(Value input);
+  /// view[places[i]] = value[i] where places[i] ≥ 0.
+  void scatter(Value value, Value places, Value view, mlir::ValueRange indices);
   /// Sums of the rows as lanes of one row.
   Value sumLanes(Value input);
   Value extract(Value tile, int64_t row, int64_t col);

@@ -155,7 +155,9 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
     wide = kb.alloc({rows, inputs}, kb.f32Type());
   bringStartNear(kb, product);
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
-    Value from = product.rowOfX ? product.rowOfX(row) : row;
+    Value from = row;
+    if (const RowList &rows = product.rowOfX; rows.list)
+      from = kb.div(kb.loadIndex(rows.list, {kb.add(row, rows.offset)}), rows.per);
     Value acc = kb.fill(0.0, rows, cols), source = product.x;
     if (wide) {
       emitWiden(kb, product.x, from, wide);
@@ -176,7 +178,8 @@ void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               function_ref<void()> storePart, Epilogue epilogue) {
   ArrayRef<int64_t> shape = cast<tile::ViewType>(parts.getType()).getShape();
   int64_t rows = shape[1], cols = shape[2];
-  kb.clusterBarrier(); // the sums of the rows before have been read
+  if (!product.schedule.count("one_tile"))
+    kb.clusterBarrier(); // the sums of the rows before have been read
   storePart();
   kb.clusterBarrier();
   SmallVector<Value> peers;

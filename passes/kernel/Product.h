@@ -28,18 +28,26 @@ WeightView bindWeight(KernelBuilder &kb, const PackedWeight &weight, unsigned &n
 void addWeightArguments(StepLowering &step, const PackedWeight &weight,
                         llvm::SmallVectorImpl<LaunchArgument> &arguments);
 
+/// Rows of x by a list: that of row r is list[r + offset] / per.
+struct RowList {
+  Value list; ///< view of i32, or null: row r itself
+  int64_t offset = 0, per = 1;
+};
+
 /// Rows × panels × K of one work item.
 struct Product {
   WeightView weight;
   Value x;                ///< view [rows, K] of f32 or BF16 codes
   Value rowBegin, rowEnd; ///< rows to compute; whole register tiles may read past rowEnd
   Value panel;            ///< first panel; the item's panels lie in whole blocks, or in one
-  /// Row of x for a computed row; null = the same. Given only where the register tile has one row.
-  std::function<Value(Value row)> rowOfX = {};
+  /// Row of x for a computed row. Given only where the register tile has one row, or to matrix
+  /// instructions.
+  RowList rowOfX = {};
   /// rows, panels, ring; with a ring: stages, row_block, k_chunk; without: ahead (words of a
   /// panel). Or, by matrix instructions: rows, row_block, panels, warps, k_split (warps of a work
-  /// item that share K), cluster (work items that share it further), ahead (fragments), one_tile
-  /// (no loop over tiles of rows)
+  /// item that share K), cluster (work items that share it further), ahead (fragments), roll
+  /// (they are replaced one by one, not batch by batch), one_tile (no loop over tiles of rows, one
+  /// product in the kernel)
   Schedule schedule;
 };
 

@@ -77,6 +77,10 @@ public:
   mlir::FailureOr<Value> counters(int64_t count);
   Value pool(int64_t offset);
 
+  /// The list of `Groups` that goes with a buffer of chosen expert ids; null if there is none.
+  Value groupsOf(Value ids) { return groups.lookup(ids); }
+  void bindGroups(Value ids, Value list) { groups[ids] = list; }
+
   //===- Kernels and launches
   /// The kernel of that name, built by `build` if the module does not have it.
   tile::KernelOp kernel(llvm::StringRef name, llvm::function_ref<tile::KernelOp()> build);
@@ -114,7 +118,7 @@ private:
                        int64_t rowLength, int64_t panels, int64_t abreast, int64_t bytes,
                        llvm::ArrayRef<mlir::Attribute> pieces);
 
-  llvm::DenseMap<Value, Value> buffers;
+  llvm::DenseMap<Value, Value> buffers, groups;
   llvm::StringMap<Value> weights;
   std::map<int, Value> batches;
 };

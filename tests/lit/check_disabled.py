@@ -42,7 +42,7 @@ def tests_of(options, name):
 
 
 def run_lit(options, folder, test, out):
-    command = [options.lit, "-q", "--no-progress-bar", "--param", f"bin={folder}", "--param", f"llvm={options.llvm}"]
+    command = [options.lit, "-q", "--no-progress-bar", "--skip-test-time-recording", "--param", f"bin={folder}", "--param", f"llvm={options.llvm}"]
     command += ["--param", f"out={out}", test]
     return subprocess.run(command, capture_output=True, text=True).returncode
 

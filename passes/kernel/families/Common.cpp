@@ -82,43 +82,43 @@ Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps) {
   return kb.divf(kb.f32(1.0), kb.sqrtf(kb.addf(mean, kb.f32(eps))));
 }
 
-/// y = x · scale · (1 + w) for columns col ….
-static void emitScaled(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
-                       Value scale, Value col, int64_t cols) {
-  Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
-  Value w = kb.load(weight, {col}, {cols}, 1, cols);
-  Value out = kb.map({v, w}, 1, cols, [&](ValueRange args) {
+/// v · scale · (1 + w)
+static Value scaled(KernelBuilder &kb, Value v, Value w, Value scale) {
+  return kb.map({v, w}, 1, cast<tile::TileType>(v.getType()).getCols(), [&](ValueRange args) {
     return kb.mulf(kb.mulf(args[0], scale), kb.addf(args[1], kb.f32(1.0)));
   });
-  kb.storeF32(out, y, {yRow, col}, {1, cols});
 }
 
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps) {
   Value scale = normScale(kb, emitSquareSum(kb, x, xRow, width), width, eps);
   eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
-    emitScaled(kb, x, xRow, weight, y, yRow, scale, col, cols);
+    Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
+    Value w = kb.load(weight, {col}, {cols}, 1, cols);
+    kb.storeF32(scaled(kb, v, w, scale), y, {yRow, col}, {1, cols});
   });
 }
 
 void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                         int64_t width, double eps, int64_t chunk) {
   Value parts = kb.alloc({kb.warps()}, kb.f32Type()), warp = kb.warpId();
-  kb.storeScalar(kb.f32(0), parts, {warp});
-  eachChunkByWarp(kb, width, chunk, [&](Value col, int64_t cols) {
-    Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
-    Value squares = kb.map(v, 1, cols, [&](ValueRange args) { return kb.mulf(args[0], args[0]); });
-    Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0);
-    kb.storeScalar(kb.addf(kb.loadScalar(parts, {warp}), sum), parts, {warp});
-  });
+  Values columns, pieces, factors;
+  for (int64_t col = 0; col < width; col += chunk * kb.warps()) {
+    columns.push_back(kb.add(kb.mul(warp, chunk), col));
+    pieces.push_back(kb.loadF32(x, {xRow, columns.back()}, {1, chunk}, 1, chunk));
+    factors.push_back(kb.load(weight, {columns.back()}, {chunk}, 1, chunk));
+  }
+  Value squares = kb.fill(0.0, 1, chunk);
+  for (Value piece : pieces)
+    squares = kb.fma(piece, piece, squares);
+  kb.storeScalar(kb.extract(kb.reduce(tile::ReduceKind::Add, squares), 0, 0), parts, {warp});
   kb.barrier();
   Value sum = kb.loadScalar(parts, {kb.index(0)});
   for (int64_t i = 1; i < kb.warps(); ++i)
     sum = kb.addf(sum, kb.loadScalar(parts, {kb.index(i)}));
   Value scale = normScale(kb, sum, width, eps);
-  eachChunkByWarp(kb, width, chunk, [&](Value col, int64_t cols) {
-    emitScaled(kb, x, xRow, weight, y, yRow, scale, col, cols);
-  });
+  for (auto [col, piece, factor] : llvm::zip(columns, pieces, factors))
+    kb.storeF32(scaled(kb, piece, factor, scale), y, {yRow, col}, {1, chunk});
 }
 
 std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value table,

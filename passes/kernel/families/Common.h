@@ -40,8 +40,9 @@ Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps);
 /// codes.
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps);
-/// The same by all warps of the work item, `chunk` columns at once: the squares of each warp are
-/// summed first, then the warps in their order.
+/// The same by all warps of the work item, `chunk` columns at once, in registers: the squares of
+/// each warp are summed first, then the warps in their order. Chunks and warps divide the width
+/// evenly.
 void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                         int64_t width, double eps, int64_t chunk);
 

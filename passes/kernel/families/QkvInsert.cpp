@@ -93,10 +93,13 @@ public:
   }
 
   void rotate(Value table) {
-    int64_t half = shape.rotary / 2 / chunk; // pieces
-    for (int64_t i = 0; i < half; ++i)
-      std::tie(pieces[size_t(i)], pieces[size_t(half + i)]) = emitRotated(
-          kb, pieces[size_t(i)], pieces[size_t(half + i)], table, row, i * chunk, shape.rotary);
+    int64_t half = shape.rotary / 2;
+    if (half % chunk)
+      return rotateInMemory(table);
+    int64_t count = half / chunk; // pieces
+    for (int64_t i = 0; i < count; ++i)
+      std::tie(pieces[size_t(i)], pieces[size_t(count + i)]) = emitRotated(
+          kb, pieces[size_t(i)], pieces[size_t(count + i)], table, row, i * chunk, shape.rotary);
   }
 
   /// Rounds the head as the type of the value that it now is says.
@@ -122,9 +125,9 @@ public:
                     values);
   }
 
-  /// The largest part of `chunk` that cuts a head and half of its rotated dimensions evenly.
+  /// The largest part of `chunk` that cuts a head evenly; groups of 16 dimensions are quantised.
   static int64_t fitChunk(int64_t chunk, const QkvShape &shape) {
-    while (shape.headDim % chunk || shape.rotary / 2 % chunk)
+    while (shape.headDim % chunk)
       chunk /= 2;
     return chunk;
   }
@@ -142,16 +145,17 @@ private:
       piece = kb.map(piece, 1, chunk, [&](ValueRange args) { return function(args[0]); });
   }
 
+  /// Where pieces do not end at the half of the rotated dimensions.
+  void rotateInMemory(Value table) {
+    for (auto [i, piece] : llvm::enumerate(pieces))
+      kb.store(piece, head, {local, kb.index(int64_t(i) * chunk)}, {1, chunk});
+    emitRotate(kb, head, local, table, row, shape.rotary);
+    pieces = loadPieces(head, local);
+  }
+
   /// The head in tiles of 16 dimensions.
   Values groups() {
     Values tiles;
-    if (chunk < 16) { // joined in memory
-      for (auto [i, piece] : llvm::enumerate(pieces))
-        kb.store(piece, head, {local, kb.index(int64_t(i) * chunk)}, {1, chunk});
-      for (int64_t d = 0; d < shape.headDim; d += 16)
-        tiles.push_back(kb.load(head, {local, kb.index(d)}, {1, 16}, 1, 16));
-      return tiles;
-    }
     for (Value piece : pieces)
       for (int64_t d = 0; d < chunk; d += 16)
         tiles.push_back(chunk == 16 ? piece : kb.slice(piece, 0, d, 1, 16));
@@ -341,7 +345,8 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     PackedWeight oneHead = *weight;
     oneHead.panels = shape.headDim / panelOutputs;
     schedule = fitSchedule(schedule, oneHead, 1, step.rows);
-    noteOneTile(schedule, step.rows);
+    if (schedule.at("panels") == oneHead.panels)
+      noteOneTile(schedule, step.rows);
     std::string name =
         formatv("qkv_insert_{0}{1}_dim{2}_{3}_page{4}{5}{6}", spell(*weight), spelled,
                 shape.headDim, m3::stringifyCacheStorage(shape.cache.getKv()), shape.pageBytes,

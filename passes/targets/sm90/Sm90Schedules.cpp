@@ -28,8 +28,14 @@ Schedule fragments(const Schedule &problem) {
     split /= 2;
   int64_t columns = 8 / split, most = bits == 32 ? 1 : bits == 16 ? 4 : 6;
   int64_t ahead = rows > 32 ? 1 : std::clamp<int64_t>(units / split, 1, most);
-  return {{"rows", tile},     {"row_block", tile}, {"warps", 8},
-          {"k_split", split}, {"ahead", ahead},    {"panels", columns * (rows > 32 ? 2 : 1)}};
+  Schedule schedule = {{"rows", tile},   {"row_block", tile},
+                       {"warps", 8},     {"k_split", split},
+                       {"ahead", ahead}, {"panels", columns * (rows > 32 ? 2 : 1)}};
+  if (rows <= 32)
+    schedule["roll"] = 1;
+  if (rows <= 16)
+    schedule["residents"] = 2;
+  return schedule;
 }
 
 /// Products of experts: many weights, few rows of each. A warp streams two panels of it, with
@@ -39,9 +45,9 @@ Schedule experts(const Schedule &problem) {
   int64_t each = problem.at("matrices") > 1 ? rows / 16 : rows; // rows of an expert, about
   int64_t tile = each <= 8 ? 8 : 16;
   int64_t split = std::bit_floor(uint64_t(std::clamp<int64_t>(units / 6, 1, 8)));
-  int64_t ahead = std::clamp<int64_t>(units / split, 1, std::max<int64_t>(1, 24 / bits));
-  return {{"rows", tile},     {"row_block", tile}, {"warps", 8},
-          {"k_split", split}, {"ahead", ahead},    {"panels", 16 / split}};
+  int64_t ahead = std::clamp<int64_t>(units / split, 1, std::max<int64_t>(1, 128 / bits / tile));
+  return {{"rows", tile},   {"row_block", tile},    {"warps", 8},     {"k_split", split},
+          {"ahead", ahead}, {"panels", 16 / split}, {"residents", 2}, {"roll", 1}};
 }
 
 /// One product by itself: few outputs are shared by clusters.
@@ -67,7 +73,7 @@ Schedule heads(const Schedule &problem, const Chip &chip) {
   schedule["chunk"] = 32; // dimensions of a head along a warp
   schedule["cluster"] = clusterFor(items, units, chip);
   int64_t each = units / schedule["cluster"];
-  schedule["ahead"] = problem.at("rows") > 32 ? 1 : std::clamp<int64_t>(each, 1, 6);
+  schedule["ahead"] = problem.at("rows") > 32 ? 1 : std::clamp<int64_t>(each, 1, 4);
   return schedule;
 }
 
@@ -89,12 +95,17 @@ Schedule product(const Schedule &problem, const Chip &chip) {
 }
 
 /// Kernels that work row by row. Each warp has one chunk where it can, so that all of a row is
-/// under way at once.
+/// under way at once; else as many and as wide ones as divide the row.
 Schedule rows(int64_t width) {
-  constexpr int64_t warps = 16, lanes = 32, most = 512; // columns of a chunk
-  if (width % (warps * lanes) || width / warps > most)
-    return {{"warps", 8}, {"chunk", 128}};
-  return {{"warps", warps}, {"chunk", width / warps}};
+  int64_t warps = 16, chunk = width / warps; // columns
+  if (width % (warps * 32) == 0 && chunk <= 512)
+    return {{"warps", warps}, {"chunk", chunk}};
+  warps = 8, chunk = 128;
+  while (chunk > 32 && width % (warps * chunk))
+    chunk /= 2;
+  while (warps > 1 && width % (warps * chunk))
+    warps /= 2;
+  return {{"warps", warps}, {"chunk", chunk}};
 }
 
 /// Products of queries and keys: groups of 16 dimensions lie along half a warp.
@@ -128,6 +139,12 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
   // FP32 rows keep the order of additions of the CPU's kernels, so that their results are its bits.
   if (family == "rows" && problem.at("activation_bits") == 16)
     return rows(problem.at("width"));
+  if (family == "route") { // few rows are no work for a launch of their own
+    Schedule schedule = {{"warps", 8}};
+    if (problem.at("rows") <= 16)
+      schedule["with_router"] = 1;
+    return schedule;
+  }
   if (family == "qkv_insert") {
     Schedule whole = problem;
     whole["heads"] = 1;

@@ -7,6 +7,7 @@
 // CHECK: tile.warp_id
 // CHECK: tile.load {{.*}} -> <32x4xi32, per_lane>
 // CHECK: tile.load {{.*}} limit {{.*}} -> <64x8xbf16, mma_b>
+// CHECK: tile.load_rows {{.*}} per 4 limit {{.*}} -> <64x8xbf16, mma_b>
 // CHECK: tile.dequant_fragment {{.*}} format e2m1 {{.*}} -> <16x64xbf16, mma_a>
 // CHECK: tile.store_transposed {{.*}} <16x8xf32, mma_acc>
 
@@ -15,13 +16,14 @@
 // TEXT: load<LaneTile<i32, 32, 4>>(
 // TEXT: load<LaneTile<u8, 32, 2>>(
 // TEXT: load<FragmentB<8>>({{.*}}, 128, {{.*}})
+// TEXT: loadRows<FragmentB<8>, 4>({{.*}}, 128, {{.*}})
 // TEXT: fragment_e2m1(
 // TEXT: mmaFragments(
 // TEXT: storeTransposed({{.*}}, 16)
 // TEXT: barrier();
 // WIDE: load<FragmentB<16>>(
 // WIDE: FragmentAcc<16>
-tile.kernel @product(%words: !tile.view<2x2x1x32x4xi32>, %scales: !tile.view<2x2x32x2xi8>, %x: !tile.view<?x128xi16>, %y: !tile.view<?x16xf32>, %rows: index)
+tile.kernel @product(%words: !tile.view<2x2x1x32x4xi32>, %scales: !tile.view<2x2x32x2xi8>, %x: !tile.view<?x128xi16>, %y: !tile.view<?x16xf32>, %list: !tile.view<?xi32>, %rows: index)
     attributes {family = "test", schedule = {split = 2, rows = 8}, warps = 2} {
   %c0 = arith.constant 0 : index
   %panel = tile.block_id x
@@ -32,10 +34,12 @@ tile.kernel @product(%words: !tile.view<2x2x1x32x4xi32>, %scales: !tile.view<2x2
   %w = tile.load %words[%panel, %unit, %c0, %c0, %c0] sizes [1, 1, 1, 32, 4] : !tile.view<2x2x1x32x4xi32> -> !tile.tile<32x4xi32, per_lane>
   %s = tile.load %scales[%panel, %unit, %c0, %c0] sizes [1, 1, 32, 2] : !tile.view<2x2x32x2xi8> -> !tile.tile<32x2xi8, per_lane>
   %b = tile.load %x[%c0, %k] sizes [8, 64] limit %rows : !tile.view<?x128xi16> -> !tile.tile<64x8xbf16, mma_b>
+  %listed = tile.load_rows %x[%k] by %list[%c0] per 4 limit %rows : !tile.view<?x128xi16>, !tile.view<?xi32> -> !tile.tile<64x8xbf16, mma_b>
   %a = tile.dequant_fragment %w scale %s : !tile.tile<32x2xi8, per_lane> format e2m1 : !tile.tile<32x4xi32, per_lane> -> !tile.tile<16x64xbf16, mma_a>
   %start = tile.fill %zero : f32 -> !tile.tile<16x8xf32, mma_acc>
   %acc = tile.mma %a, %b, %start : !tile.tile<16x64xbf16, mma_a>, !tile.tile<64x8xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
-  tile.store_transposed %acc, %y[%c0, %c0] : !tile.tile<16x8xf32, mma_acc>, !tile.view<?x16xf32>
+  %both = tile.mma %a, %listed, %acc : !tile.tile<16x64xbf16, mma_a>, !tile.tile<64x8xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
+  tile.store_transposed %both, %y[%c0, %c0] : !tile.tile<16x8xf32, mma_acc>, !tile.view<?x16xf32>
   tile.barrier
   tile.return
 }

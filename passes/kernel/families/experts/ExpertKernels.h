@@ -3,6 +3,7 @@
 
 #include "passes/kernel/Product.h"
 #include "passes/kernel/StepLowering.h"
+#include "passes/kernel/families/experts/Groups.h"
 
 namespace m3c::kernel {
 
@@ -21,34 +22,6 @@ struct MoeShape {
   int64_t width() const { return up.outputs / 2; }
   int64_t sharedWidth() const { return sharedUp ? sharedUp->outputs / 2 : 0; }
 };
-
-/// The list that `buildExpertGroup` writes, of 32-bit integers: the number of active experts, their
-/// ids, the first entry of each (and the end of the last), then the entries (row · top-k + slot)
-/// expert by expert.
-class Groups {
-public:
-  Groups(KernelBuilder &kb, Value list, int64_t experts) : kb(kb), list(list), experts(experts) {}
-  static int64_t fixedBytes(int64_t experts) { return 4 * (2 * experts + 2); }
-
-  Value active() { return kb.loadIndex(list, {kb.index(0)}); }
-  Value expert(Value i) { return kb.loadIndex(list, {kb.add(i, 1)}); }
-  Value begin(Value i) { return kb.loadIndex(list, {kb.add(i, 1 + experts)}); }
-  Value end(Value i) { return kb.loadIndex(list, {kb.add(i, 2 + experts)}); }
-  Value entry(Value i) { return kb.loadIndex(list, {kb.add(i, 2 + 2 * experts)}); }
-
-  void setActive(Value value) { kb.storeScalar(value, list, {kb.index(0)}); }
-  void setExpert(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 1)}); }
-  void setBegin(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 1 + experts)}); }
-  void setEntry(Value i, Value value) { kb.storeScalar(value, list, {kb.add(i, 2 + 2 * experts)}); }
-
-private:
-  KernelBuilder &kb;
-  Value list;
-  int64_t experts;
-};
-
-/// Parameters: counts, ids [rows·k], groups. One work item.
-tile::KernelOp buildExpertGroup(StepLowering &step, llvm::StringRef name, const MoeShape &moe);
 
 /// Parameters: counts, groups, x [rows,H], gathered [rows·k,H]. One work item per entry.
 tile::KernelOp buildExpertGather(StepLowering &step, llvm::StringRef name, const MoeShape &moe,

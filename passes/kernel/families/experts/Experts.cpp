@@ -1,10 +1,10 @@
 // Family "experts": the chosen experts of every row with the shared expert.
 //
-// Four launches, three for few rows: group (which rows each expert has), gather (rows in the order
-// of their experts, many rows only), up (gate and up products with SwiGLU), down (down product,
-// weighted and added to the residual in the order of the expert ids, the shared expert last). A
-// schedule with `apart` gives each expert's down product to a work item of its own; else one adds
-// all experts of its columns.
+// Three launches, two for few rows, after the router has listed which rows each expert has: gather
+// (rows in the order of their experts, many rows only), up (gate and up products with SwiGLU), down
+// (down product, weighted and added to the residual in the order of the expert ids, the shared
+// expert last). A schedule with `apart` gives each expert's down product to a work item of its own;
+// else one adds all experts of its columns.
 #include "passes/kernel/Families.h"
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/experts/ExpertKernels.h"
@@ -49,7 +49,7 @@ struct MoeProduct {
 
 /// Buffers of the operands; `residual` is null where the sum starts from zero.
 struct MoeOperands {
-  Value x, ids, weights, residual;
+  Value x, groups, weights, residual;
 };
 
 LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedExpertOp shared,
@@ -88,20 +88,20 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     moe.sharedDown = sharedDown.packed;
   }
 
+  if (!operands.groups)
+    return experts.emitError("its ids are not those of m3.route");
+
   Value counts = step.batch(planir::BatchArray::Counts);
-  auto [x, ids, weights, residual] = operands;
+  auto [x, groups, weights, residual] = operands;
   auto read = [](Value value) { return LaunchArgument{value, planir::Access::Read}; };
   auto write = [](Value value) { return LaunchArgument{value, planir::Access::Write}; };
   auto launchName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
 
-  std::string groupName = formatv("expert_group_{0}_top{1}", moe.experts, moe.topK);
-  Value groups = step.scratch("expert_groups", moe.topK * 4, 0, Groups::fixedBytes(moe.experts));
-  step.launch(step.kernel(groupName, [&] { return buildExpertGroup(step, groupName, moe); }),
-              {read(counts), read(ids), write(groups)}, {{1, 0}}, launchName("expert_group"));
-
   Schedule routedUp = up.schedule(step, false);
-  bool gathered = routedUp.count("row_block");
-  if (!gathered)
+  // Matrix instructions take listed rows; other products want theirs side by side, or one by one.
+  bool gathered = routedUp.count("row_block") && !usesFragments(routedUp);
+  bool oneByOne = !gathered && !usesFragments(routedUp);
+  if (oneByOne)
     routedUp = up.schedule(step, true);
   Value rowsOfExperts = x;
   if (gathered) {
@@ -145,7 +145,7 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
           [&] { return buildExpertsUp(step, upName, moe, routedUp, sharedUpSchedule, gathered); }),
       arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}}, launchName("experts_up"));
 
-  Schedule routedDown = down.schedule(step, !gathered);
+  Schedule routedDown = down.schedule(step, oneByOne);
   // One work item adds both: their panels must be the same.
   if (moe.sharedDown) {
     int64_t panels = std::min(routedDown.at("panels"), sharedDownSchedule.at("panels"));
@@ -218,8 +218,8 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
            << experts.getX().getType() << ", found " << residual.getType();
   auto outer = [&](Value inner) { return step.bufferOf(outerValue(fused, inner)); };
   return emitExperts(step, experts, shared,
-                     {outer(experts.getX()), outer(experts.getIds()), outer(experts.getWeights()),
-                      step.bufferOf(residual)},
+                     {outer(experts.getX()), step.groupsOf(outer(experts.getIds())),
+                      outer(experts.getWeights()), step.bufferOf(residual)},
                      fused.getOutputs()[0]);
 }
 
@@ -227,7 +227,7 @@ LogicalResult lowerExperts(Operation *op, StepLowering &step) {
   auto experts = cast<m3::ExpertsOp>(op);
   return emitExperts(step, experts, {},
                      {step.bufferOf(experts.getX()),
-                      step.bufferOf(experts.getIds()),
+                      step.groupsOf(step.bufferOf(experts.getIds())),
                       step.bufferOf(experts.getWeights()),
                       {}},
                      experts.getResult());

@@ -20,9 +20,8 @@ void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &sch
 
 /// Gate and up products of rows [begin, end) with SwiGLU, for the panels of this work item.
 static void emitUp(KernelBuilder &kb, const WeightView &weight, Value x, Value z, Value begin,
-                   Value end, Value firstPanel, Value panel,
-                   const std::function<Value(Value)> &rowOfX, Value gateScale, Value upScale,
-                   const MoeShape &moe, const Schedule &schedule) {
+                   Value end, Value firstPanel, Value panel, const RowList &rowOfX, Value gateScale,
+                   Value upScale, const MoeShape &moe, const Schedule &schedule) {
   int64_t outputs = weight.shape.outputs / 2;
   eachRowBlock(kb, begin, end, schedule, [&](Value blockBegin, Value blockEnd) {
     Product product{weight, x, blockBegin, blockEnd, kb.add(firstPanel, panel), rowOfX, schedule};
@@ -66,9 +65,9 @@ tile::KernelOp buildExpertsUp(StepLowering &step, StringRef name, const MoeShape
     Value begin = groups.begin(item), end = groups.end(item);
     Value exists = kb.both(kb.less(item, active), kb.less(panel, kb.index(moe.up.panels)));
     kb.when(exists, [&] {
-      std::function<Value(Value)> rowOfX;
+      RowList rowOfX;
       if (!gathered)
-        rowOfX = [&](Value entry) { return kb.div(groups.entry(entry), moe.topK); };
+        rowOfX = {groups.view(), groups.firstEntry(), moe.topK};
       auto scale = [&](int64_t i) {
         return up.global ? kb.loadScalar(up.global, {kb.add(kb.mul(expert, 2), i)}) : Value();
       };

@@ -59,6 +59,23 @@ template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceAdd(const Tile<T,
   return out;
 }
 
+/// The sum of the columns before each one.
+template <int C> M3_INLINE Tile<i32, 1, C> scan(const Tile<i32, 1, C> &in) {
+  Tile<i32, 1, C> out;
+  i32 before = 0;
+  const int lane = laneId() % in.W;
+  M3_UNROLL for (int c = 0; c < in.vectors; ++c) {
+    i32 sum = in.v[0][c];
+    M3_UNROLL for (int n = 1; n < in.W; n *= 2) {
+      i32 left = fromLane(sum, laneId() - (lane >= n ? n : 0));
+      sum += lane >= n ? left : 0;
+    }
+    out.v[0][c] = before + sum - in.v[0][c];
+    before += fromLane(sum, in.W - 1);
+  }
+  return out;
+}
+
 template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceMax(const Tile<T, R, C> &in) {
   Tile<T, R, 1> out;
   M3_UNROLL for (int r = 0; r < R; ++r) out.v[r][0] =

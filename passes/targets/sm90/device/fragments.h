@@ -19,6 +19,7 @@ template <class E, int K> struct OperandA {
 };
 /// K × N columns: of instruction s and columns 8n …, v[n][s].
 template <class E, int K, int N> struct OperandB {
+  static constexpr int columns = N;
   u32 v[N / 8][K / 16][2];
 };
 /// Weights: 16 outputs × 64 k, and the rows that they are multiplied with.

@@ -32,6 +32,16 @@ M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * 
 template <class V> M3_INLINE V loadWide(const void *p) { return loadAt((const V *)p); }
 template <class T, class V> M3_INLINE void storeWide(T *p, V value) { storeAt((V *)p, value); }
 
+/// p[places[i]] = value[i] where the place is not negative.
+template <int C>
+M3_INLINE void scatter(const Tile<i32, 1, C> &value, const Tile<i32, 1, C> &places, i32 *p) {
+  warpBarrier();
+  if (laneId() < value.W)
+    M3_UNROLL for (int c = 0; c < value.vectors; ++c) if (places.v[0][c] >= 0)
+        storeAt(p + places.v[0][c], value.v[0][c]);
+  warpBarrier();
+}
+
 template <class T> M3_INLINE T loadScalar(const T *p) { return loadAt(p); }
 template <class T, class V> M3_INLINE void storeScalar(T *p, V value) {
   warpBarrier();
@@ -52,18 +62,16 @@ M3_INLINE void barrier() { __syncthreads(); }
 /// Counts the work item in; true in the last of `expected`, which leaves the counter at zero.
 /// Stores of the others before they arrived are seen by the last.
 M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
-  __threadfence();
   bool last = false;
   barrier();
   if (threadIdx.x == 0) {
+    __threadfence(); // what the other threads stored before the barrier included
     last = atomicAdd(counter, 1) == (i32)expected - 1;
     if (last)
       storeAt(counter, 0);
-  }
-  last = __syncthreads_or(last);
-  if (last)
     __threadfence();
-  return last;
+  }
+  return __syncthreads_or(last);
 }
 
 M3_INLINE i64 clusterRank() { return rankInCluster(); }

@@ -202,29 +202,44 @@ template <int K> struct RowRun {
   }
 };
 
+/// Number n, or where there are no more than n the last.
+M3_INLINE i64 numberBelow(i64 n, i64 count) { return maximum(minimum(n, count - 1), 0); }
+
 /// Rows of the view, `stride` elements apart; rows from `rows` on repeat the last.
 template <int K> struct LoadFragment<OperandA<bf16, K>> {
   static M3_INLINE OperandA<bf16, K> from(const u16 *p, i64 stride, i64 rows) {
     OperandA<bf16, K> a;
     M3_UNROLL for (int half = 0; half < 2; ++half) {
-      const i64 row = maximum(minimum((i64)(laneId() / 4 + 8 * half), rows - 1), 0);
+      const i64 row = numberBelow(laneId() / 4 + 8 * half, rows);
       const auto run = RowRun<K>::from(p + row * stride + laneId() % 4 * (K / 4));
       M3_UNROLL for (int i = 0; i < K / 8; ++i) a.v[i / 2][half + 2 * (i % 2)] = run.v[i];
     }
     return a;
   }
 };
+/// Columns are rows of the view; `rowOf(n)` is that of column n.
+template <int K, int N, class F>
+M3_INLINE OperandB<bf16, K, N> loadColumns(const u16 *p, i64 stride, F rowOf) {
+  OperandB<bf16, K, N> b;
+  M3_UNROLL for (int n = 0; n < N / 8; ++n) {
+    const i64 row = rowOf(8 * n + laneId() / 4);
+    const auto run = RowRun<K>::from(p + row * stride + laneId() % 4 * (K / 4));
+    M3_UNROLL for (int i = 0; i < K / 8; ++i) b.v[n][i / 2][i % 2] = run.v[i];
+  }
+  return b;
+}
 template <int K, int N> struct LoadFragment<OperandB<bf16, K, N>> {
   static M3_INLINE OperandB<bf16, K, N> from(const u16 *p, i64 stride, i64 rows) {
-    OperandB<bf16, K, N> b;
-    M3_UNROLL for (int n = 0; n < N / 8; ++n) {
-      const i64 row = maximum(minimum((i64)(8 * n + laneId() / 4), rows - 1), 0);
-      const auto run = RowRun<K>::from(p + row * stride + laneId() % 4 * (K / 4));
-      M3_UNROLL for (int i = 0; i < K / 8; ++i) b.v[n][i / 2][i % 2] = run.v[i];
-    }
-    return b;
+    return loadColumns<K, N>(p, stride, [=](i64 n) { return numberBelow(n, rows); });
   }
 };
+/// The rows are those that a list of `count` names, each divided by Per.
+template <class T, int Per>
+M3_INLINE T loadRows(const u16 *p, i64 stride, const i32 *list, i64 count) {
+  return loadColumns<64, T::columns>(p, stride, [=](i64 n) {
+    return (i64)((u32)loadAt(list + numberBelow(n, count)) / (u32)Per);
+  });
+}
 /// Accumulators in the order of registers: of columns 8n …, lane l, four elements.
 template <class T> struct LoadRegisters;
 template <int N> struct LoadRegisters<FragmentAcc<N>> {

@@ -147,6 +147,17 @@ template <int R, int C> M3_INLINE Tile<f32, 1, R> reduceAddLanes(const Tile<f32,
   return out;
 }
 
+/// The sum of the columns before each one.
+template <int C> M3_INLINE Tile<i32, 1, C> scan(const Tile<i32, 1, C> &in) {
+  Tile<i32, 1, C> out;
+  i32 before = 0;
+  M3_UNROLL for (int i = 0; i < C; ++i) {
+    setElement(out, i, before);
+    before += element(in, i);
+  }
+  return out;
+}
+
 template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceMax(const Tile<T, R, C> &in) {
   Tile<T, R, 1> out;
   M3_UNROLL for (int r = 0; r < R; ++r) {

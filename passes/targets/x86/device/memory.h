@@ -34,6 +34,17 @@ M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * 
   }
 }
 
+/// p[places[i]] = value[i] where the place is not negative.
+template <int C>
+M3_INLINE void scatter(const Tile<i32, 1, C> &value, const Tile<i32, 1, C> &places, i32 *p) {
+  i32 values[C], to[C];
+  store<C>(value, values, 0);
+  store<C>(places, to, 0);
+  for (int i = 0; i < C; ++i)
+    if (to[i] >= 0)
+      p[to[i]] = values[i];
+}
+
 template <class T> M3_INLINE T loadScalar(const T *p) { return *p; }
 template <class T, class V> M3_INLINE void storeScalar(T *p, V value) { *p = (T)value; }
 
