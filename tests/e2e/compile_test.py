@@ -54,6 +54,28 @@ class Folder(unittest.TestCase):
 
 
 class Compile(Folder):
+    def test_a_sparse_layer_with_experts_takes_at_most_ten_launches_on_a_gpu(self):
+        def launches(layers, rows):
+            part = ["--shard", "tp4", "--layers", layers, "--buckets", rows, "--dry-run", "--json"]
+            done = self.m3c("compile", os.path.join(DATA, "m31-full"), "--target", "sm90", "--kv", "nvfp4", *part)
+            return json.loads(done.stdout)["forecast"]["launches"]
+
+        for rows in (1, 8):  # the first three layers have no experts
+            self.assertLessEqual(launches(5, rows) - launches(4, rows), 10)
+
+    def test_parts_of_a_model_are_for_measuring(self):
+        part = ["--shard", "tp2", "--layers", 1, "--chip", self.first_chip()]
+        done = self.m3c("compile", NANO, "-o", self.root / "part.m3plan", *part, code=1)
+        self.assertIn("config.json alone", done.stderr)
+        self.assertEqual(self.names(), [])
+        done = self.m3c("compile", os.path.join(DATA, "m31-full"), "--shard", "4", "--dry-run", code=2)
+        self.assertIn("as in tp4", done.stderr)
+        shutil.copytree(os.path.join(DATA, "m31-full"), self.root / "full")
+        self.compile("part.m3plan", *part, "--buckets", "1,4", checkpoint=self.root / "full")
+        shown = json.loads(self.m3c("inspect", self.root / "part.m3plan", "--json").stdout)
+        self.assertEqual([bucket["rows"] for bucket in shown["buckets"]], [1, 4])
+        self.assertEqual((shown["model"]["layers"], shown["model"]["heads"]), (1, 32))
+
     def test_second_compilation_comes_from_the_cache_with_the_same_bytes(self):
         self.use_own_cache()
         one = ["--chip", self.first_chip()]
