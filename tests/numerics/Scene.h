@@ -23,6 +23,7 @@ struct SceneSpec {
   int64_t k = 16, init = 0;
   std::vector<RowAt> rows;
   unsigned seed = 1;
+  bool farPage = true; ///< one page number is beyond 32-bit byte offsets
 };
 
 class Scene {

@@ -48,5 +48,6 @@ bool isSynthetic(const std::string &weights);
 /// Adds a command's options to its parser and returns what runs it.
 std::function<int()> setUpGenerate(CLI::App &app);
 std::function<int()> setUpScore(CLI::App &app);
+std::function<int()> setUpReplay(CLI::App &app);
 
 } // namespace m3c

@@ -3,6 +3,7 @@
 
 static constexpr m3c::Command commands[] = {
     {"generate", "Continue a prompt", m3c::setUpGenerate},
+    {"replay", "Run capsules of kernels and judge their results", m3c::setUpReplay},
     {"score", "Log-probabilities, choices and greedy continuations of token ids", m3c::setUpScore},
 };
 

@@ -1,0 +1,179 @@
+#include "runtime/capsule/Capsule.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/FileWriter.h"
+#include "runtime/base/Hash.h"
+#include "runtime/base/Json.h"
+#include "runtime/base/MappedFile.h"
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char *formatName = "m3c capsule 1";
+constexpr std::pair<CapsuleArgument::Element, const char *> elementNames[] = {
+    {CapsuleArgument::Element::Bytes, "bytes"},
+    {CapsuleArgument::Element::F32, "f32"},
+    {CapsuleArgument::Element::Bf16, "bf16"}};
+
+std::span<const std::byte> bytesOf(const std::string &text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+class Writer {
+public:
+  explicit Writer(fs::path folder) : folder(std::move(folder)) {
+    std::error_code error;
+    fs::create_directories(this->folder, error);
+    if (error)
+      throw Error(fmt::format("{} cannot be made", this->folder.string()), this->folder.string(),
+                  error.message());
+  }
+  /// {"file": …, "bytes": …, "digest": …}
+  json file(const std::string &name, std::span<const std::byte> bytes) {
+    FileWriter writer(folder / name);
+    writer.write(bytes);
+    writer.publish();
+    return {{"file", name}, {"bytes", bytes.size()}, {"digest", hash128(bytes).hex()}};
+  }
+
+private:
+  fs::path folder;
+};
+
+class Reader {
+public:
+  explicit Reader(fs::path folder) : folder(std::move(folder)) {}
+
+  std::vector<std::byte> file(const json &entry) const {
+    std::string name = entry.at("file");
+    if (fs::path(name).has_parent_path())
+      fail(name, "a capsule's files lie in its folder");
+    MappedFile mapped = MappedFile::open(folder / name);
+    std::vector<std::byte> bytes(mapped.size());
+    mapped.read(0, bytes);
+    if (bytes.size() != entry.at("bytes").get<uint64_t>())
+      fail(name, fmt::format("it has {} bytes, {} were written", bytes.size(),
+                             entry.at("bytes").get<uint64_t>()));
+    if (hash128(bytes).hex() != entry.at("digest").get<std::string>())
+      fail(name, "its digest is not the one that capsule.json has");
+    return bytes;
+  }
+  std::string text(const json &entry) const {
+    std::vector<std::byte> bytes = file(entry);
+    return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+  }
+  [[noreturn]] void fail(const std::string &name, const std::string &why) const {
+    throw Error(fmt::format("the capsule {} is damaged", folder.string()), (folder / name).string(),
+                why, "copy or make the capsule again");
+  }
+
+private:
+  fs::path folder;
+};
+
+} // namespace
+
+void writeCapsule(const Capsule &capsule, const fs::path &folder) {
+  Writer writer(folder);
+  json all = {{"format", formatName},
+              {"kernel", capsule.kernel},
+              {"label", capsule.label},
+              {"target", capsule.target},
+              {"chip", capsule.chip},
+              {"features", capsule.features},
+              {"made_by", capsule.madeBy},
+              {"grid", {capsule.grid.x, capsule.grid.y, capsule.grid.z}},
+              {"threads", capsule.shape.threads},
+              {"shared_bytes", capsule.shape.sharedBytes},
+              {"cluster", capsule.shape.cluster},
+              {"source", writer.file("kernel.text", bytesOf(capsule.source.text))},
+              {"headers", json::array()},
+              {"arguments", json::array()}};
+  if (!capsule.code.empty())
+    all["code"] = writer.file("code.bin", capsule.code);
+  for (const auto &[name, text] : capsule.source.headers)
+    all["headers"].push_back(writer.file(name, bytesOf(text)));
+  for (size_t i = 0; i < capsule.arguments.size(); ++i) {
+    const CapsuleArgument &argument = capsule.arguments[i];
+    json entry = {{"name", argument.name}, {"value", argument.value}};
+    entry["kind"] = argument.isBuffer ? "buffer" : "number";
+    if (argument.same)
+      entry["same"] = *argument.same;
+    else if (argument.isBuffer)
+      entry["input"] = writer.file(fmt::format("argument{}.in", i), argument.input);
+    if (argument.expected) {
+      entry["expected"] = writer.file(fmt::format("argument{}.out", i), *argument.expected);
+      entry["tolerance"] = argument.tolerance;
+      for (auto [element, name] : elementNames)
+        if (element == argument.element)
+          entry["element"] = name;
+    }
+    all["arguments"].push_back(std::move(entry));
+  }
+  FileWriter file(folder / "capsule.json");
+  file.write(all.dump(1) + "\n");
+  file.publish();
+}
+
+Capsule readCapsule(const fs::path &folder) {
+  Reader reader(folder);
+  MappedFile mapped = MappedFile::open(folder / "capsule.json");
+  std::string text(mapped.size(), '\0');
+  mapped.read(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+  json all = parseJson(text, (folder / "capsule.json").string());
+  try {
+    if (all.at("format") != formatName)
+      reader.fail("capsule.json", fmt::format("its format is not \"{}\"", formatName));
+    Capsule capsule;
+    capsule.kernel = all.at("kernel");
+    capsule.label = all.at("label");
+    capsule.target = all.at("target");
+    capsule.chip = all.at("chip");
+    capsule.features = all.at("features");
+    capsule.madeBy = all.at("made_by");
+    capsule.grid = {all.at("grid").at(0), all.at("grid").at(1), all.at("grid").at(2)};
+    capsule.shape.threads = all.at("threads");
+    capsule.shape.sharedBytes = all.at("shared_bytes");
+    capsule.shape.cluster = all.at("cluster");
+    capsule.source.text = reader.text(all.at("source"));
+    for (const json &header : all.at("headers"))
+      capsule.source.headers.emplace_back(header.at("file"), reader.text(header));
+    if (all.contains("code"))
+      capsule.code = reader.file(all.at("code"));
+    for (const json &entry : all.at("arguments")) {
+      CapsuleArgument argument;
+      argument.name = entry.at("name");
+      argument.value = entry.at("value");
+      argument.isBuffer = entry.at("kind") == "buffer";
+      if (entry.contains("same"))
+        argument.same = entry.at("same").get<size_t>();
+      else if (argument.isBuffer)
+        argument.input = reader.file(entry.at("input"));
+      if (argument.same && *argument.same >= capsule.arguments.size())
+        reader.fail("capsule.json", "an argument names a buffer that comes later");
+      if (entry.contains("expected")) {
+        argument.expected = reader.file(entry.at("expected"));
+        argument.tolerance = entry.at("tolerance");
+        for (auto [element, name] : elementNames)
+          if (entry.at("element") == name)
+            argument.element = element;
+        if (argument.same || argument.expected->size() != argument.input.size())
+          reader.fail("capsule.json",
+                      fmt::format("results of {} have another size than its input", argument.name));
+      }
+      capsule.arguments.push_back(std::move(argument));
+    }
+    capsule.shape.parameters = uint32_t(capsule.arguments.size());
+    return capsule;
+  } catch (const json::exception &error) {
+    reader.fail("capsule.json", error.what());
+  }
+}
+
+} // namespace m3c

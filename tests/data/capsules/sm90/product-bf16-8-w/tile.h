@@ -1,0 +1,14 @@
+// What a printed kernel includes.
+#pragma once
+
+#include "vector.h"
+
+#include "atoms.h"
+
+#include "arithmetic.h"
+#include "cached.h"
+#include "formats.h"
+#include "fragments.h"
+#include "memory.h"
+#include "operands.h"
+#include "scalar.h"

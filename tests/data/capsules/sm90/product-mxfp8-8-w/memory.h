@@ -1,0 +1,138 @@
+// Tiles to and from memory, rings, prefetch. Memory is reached through these functions alone.
+#pragma once
+
+#include "access.h"
+#include "atoms.h"
+
+/// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
+template <class T, int R, int C, int Chunk> M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
+  Tile<T, R, C> t;
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) {
+    const int i = r * C + c * t.W + laneId() % t.W;
+    t.v[r][c] = loadAt(p + i / Chunk * stride + i % Chunk);
+  }
+  return t;
+}
+
+/// The inverse of load; only chunks below `chunks` are written. All lanes have read what they need
+/// before, and see the new contents after.
+template <int Chunk, class T, int R, int C>
+M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * C) {
+  warpBarrier();
+  if (laneId() < t.W)
+    M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) {
+      const int i = r * C + c * t.W + laneId();
+      if (i / Chunk < chunks)
+        storeAt(p + i / Chunk * stride + i % Chunk, t.v[r][c]);
+    }
+  warpBarrier();
+}
+
+/// One access of a lane to memory that is aligned to its size.
+template <class V> M3_INLINE V loadWide(const void *p) { return loadAt((const V *)p); }
+template <class T, class V> M3_INLINE void storeWide(T *p, V value) { storeAt((V *)p, value); }
+
+template <class T> M3_INLINE T loadScalar(const T *p) { return loadAt(p); }
+template <class T, class V> M3_INLINE void storeScalar(T *p, V value) {
+  warpBarrier();
+  if (laneId() == 0)
+    storeAt(p, value);
+  warpBarrier();
+}
+
+/// Starts to bring `Bytes` bytes from p into the second-level cache, 128-byte lines.
+template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
+  if (laneId() * 128 < Bytes)
+    prefetchLine((const u8 *)p + laneId() * 128);
+}
+
+/// All warps of the work item; shared and global stores before it are seen after it.
+M3_INLINE void barrier() { __syncthreads(); }
+
+/// Counts the work item in; true in the last of `expected`, which leaves the counter at zero.
+/// Stores of the others before they arrived are seen by the last.
+M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
+  __threadfence();
+  bool last = false;
+  barrier();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1) == (i32)expected - 1;
+    if (last)
+      storeAt(counter, 0);
+  }
+  last = __syncthreads_or(last);
+  if (last)
+    __threadfence();
+  return last;
+}
+
+M3_INLINE i64 clusterRank() { return rankInCluster(); }
+M3_INLINE void clusterBarrier() { clusterArriveAndWait(); }
+template <class T> M3_INLINE T *peer(T *p, i64 rank) {
+  return (T *)sharedOfRank((u64)p, (u32)rank);
+}
+
+/// Elements of `p` at the numbers in a tile.
+template <class T, int R, int C>
+M3_INLINE Tile<T, R, C> gatherAt(const T *p, const Tile<i32, R, C> &numbers) {
+  Tile<T, R, C> t;
+  M3_UNROLL for (int r = 0; r < R; ++r) M3_UNROLL for (int c = 0; c < t.vectors; ++c) t.v[r][c] =
+      loadAt(p + numbers.v[r][c]);
+  return t;
+}
+
+/// Stages that copies fill by themselves. The i-th use of the ring is in stage i % Stages. A stage
+/// is filled when its bytes have come, free when `Consumers` warps have released it.
+template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {
+  T *base;
+  u64 *full, *empty;
+  M3_INLINE explicit AsyncRing(T *base) : base(base) {
+    full = (u64 *)(base + Stages * Elements);
+    empty = full + Stages;
+    if (threadIdx.x == 0) {
+      M3_UNROLL for (int i = 0; i < Stages; ++i) {
+        initBarrier(full + i, 1);
+        initBarrier(empty + i, Consumers);
+      }
+      fenceBarriers();
+    }
+  }
+  static M3_INLINE i32 stage(i64 i) { return (u32)i % Stages; }
+  static M3_INLINE u32 parity(i64 i) { return (u32)i / Stages & 1; }
+  static M3_INLINE void waitFor(u64 *barrier, u32 parity) {
+    while (!phaseEnded(barrier, parity)) {
+    }
+  }
+  M3_INLINE T *acquire(i64 i) {
+    waitFor(empty + stage(i), parity(i) ^ 1); // the phase before the first counts as ended
+    if (laneId() == 0)
+      arriveExpecting(full + stage(i), Elements * sizeof(T));
+    return base + stage(i) * Elements;
+  }
+  /// One lane starts the copy of a whole stage.
+  M3_INLINE void fill(i64 i, const void *from) {
+    if (laneId() == 0)
+      copyBulk(base + stage(i) * Elements, from, Elements * sizeof(T), full + stage(i));
+  }
+  M3_INLINE void commit(i64) {} // copies report themselves
+  M3_INLINE T *wait(i64 i) {
+    waitFor(full + stage(i), parity(i));
+    return base + stage(i) * Elements;
+  }
+  M3_INLINE void release(i64 i) {
+    warpBarrier();
+    if (laneId() == 0)
+      arriveAt(empty + stage(i));
+  }
+};
+
+/// Stages of equal buffers. One warp is producer and consumer, so a position is enough.
+template <class T, int Stages, int Elements> struct Ring {
+  T *base;
+  int head = 0, tail = 0;
+  M3_INLINE explicit Ring(T *base) : base(base) {}
+  M3_INLINE T *acquire() { return base + i64(head) * Elements; }
+  M3_INLINE void commit() { head = head + 1 == Stages ? 0 : head + 1; }
+  M3_INLINE T *wait() { return base + i64(tail) * Elements; }
+  M3_INLINE void release() { tail = tail + 1 == Stages ? 0 : tail + 1; }
+};
