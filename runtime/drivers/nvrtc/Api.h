@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-struct _nvrtcProgram; // the library's own opaque type
+struct _nvrtcProgram; // NOLINT(bugprone-reserved-identifier): the library's own opaque type
 
 namespace m3c::nvrtc {
 
