@@ -38,7 +38,7 @@ void Stacks::reserve(unsigned wanted) {
 }
 
 Context Stacks::fresh(unsigned i, void (*entry)(boost::context::detail::transfer_t)) const {
-  size_t colour = i % 32 * 3 * 64; // bytes
+  size_t colour = size_t(i % 32) * 3 * 64; // bytes
   return boost::context::detail::make_fcontext(mapping + (i + 1) * stackBytes - colour,
                                                stackBytes - colour, entry);
 }

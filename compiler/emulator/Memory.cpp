@@ -81,7 +81,10 @@ void Memory::release(std::byte *memory) {
   uint64_t bytes = roundUp(std::max<uint64_t>(found->second.bytes, 1), m3emu::pageBytes);
   std::memset(states + (address - begin()) / m3emu::pageBytes, 0, bytes / m3emu::pageBytes);
   // Fresh pages: zero again, and given back to the system.
-  mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void *fresh = mmap(memory, bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (fresh == MAP_FAILED)
+    std::memset(memory, 0, bytes); // it is still ours
   buffers.erase(found);
 }
 

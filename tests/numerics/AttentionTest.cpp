@@ -6,6 +6,7 @@
 // pages at most P + 1; numerator and denominator are chains of n keys. So
 //   |Δo| ≤ (2·δ + 4 u + 3 (P + 1) u + 2 n u)·max|v|, δ = 2 (D/8 + 4) u·scale·max|q|·max|k|,
 // where max|q| and max|k| are Euclidean lengths.
+#include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
 #include "tests/numerics/Scene.h"
 
@@ -182,6 +183,29 @@ TEST(Attention, Bf16RowsOnMatrixInstructions) {
         for (size_t i = 0; i < expected.reals.size(); ++i)
           ASSERT_NEAR(std::bit_cast<float>(uint32_t(codes[i]) << 16), expected.reals[i], tolerance)
               << chip << ", bucket " << rows << ", element " << i;
+      }
+    }
+  }
+}
+
+/// A fault that only the emulator sees: on a chip the bytes are there, whosever they are.
+TEST(Attention, PageBeyondTheCacheIsReported) {
+  for (bool bf16 : {false, true}) {
+    SceneSpec spec = small(chunkOf(0, 300, 1));
+    spec.bf16 = bf16;
+    spec.sparse = false;
+    spec.farPage = false;
+    Scene scene(spec);
+    scene.batch.pageTable[0][1] = int32_t(scene.input().poolPages);
+    for (const std::string &chip : runnableChips()) {
+      if (std::ranges::count(hostChips(), chip))
+        continue;
+      try {
+        program(scene.spec, chip, 1).run(scene.input());
+        ADD_FAILURE() << chip << ": nothing was reported";
+      } catch (const m3c::Error &error) {
+        EXPECT_NE(error.why().find("the cache"), std::string::npos) << error.what();
+        EXPECT_NE(error.where().find("tile."), std::string::npos) << error.what();
       }
     }
   }

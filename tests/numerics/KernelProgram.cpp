@@ -212,8 +212,9 @@ public:
                                "the cache");
       for (const std::vector<int32_t> &pages : input.batch->pageTable)
         for (int32_t page : pages)
-          stream.write(*buffer, uint64_t(page * input.pageBytes),
-                       {input.pool + page * input.pageBytes, size_t(input.pageBytes)});
+          if (page < input.poolPages)
+            stream.write(*buffer, uint64_t(page * input.pageBytes),
+                         {input.pool + page * input.pageBytes, size_t(input.pageBytes)});
     }
     return buffer->address();
   }
