@@ -182,6 +182,18 @@ LogicalResult Printer::memory(Operation *op) {
                        name(op.getNumbers())));
         return success();
       })
+      .Case([&](CompactOp op) {
+        line(formatv("compact({0}, {1}, {2}, {3});", name(op.getValue()),
+                     address(op.getView(), op.getIndices()), name(op.getTakes()),
+                     name(op.getLimit())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](CountOp op) {
+        line("i64 " + fresh(op.getResult(), "count") + " = countOf(" + name(op.getTakes()) + ");" +
+             origin(op));
+        return success();
+      })
       .Case([&](StoreColumnsOp op) {
         line(formatv("storeColumns({0}, {1}, {2}, {3});", name(op.getValue()),
                      address(op.getView(), op.getIndices()), name(op.getStride()),

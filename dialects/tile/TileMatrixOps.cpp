@@ -27,6 +27,31 @@ LogicalResult GatherOp::verify() {
   return success();
 }
 
+/// Conditions in the shape of `value`, and a view of one dimension.
+static LogicalResult verifyTaken(Operation *op, TileType value, ViewType view, size_t indices,
+                                 TileType takes) {
+  if (view.getShape().size() != 1 || indices != 1 || view.getElement() != value.getElement())
+    return op->emitOpError("T-M20: a view of one dimension, of the tile's element, expected");
+  if (!takes.getElement().isInteger(1) || takes.getRows() != value.getRows() ||
+      takes.getCols() != value.getCols())
+    return op->emitOpError("T-M21: one condition for each element expected, found ") << takes;
+  return success();
+}
+
+LogicalResult CompactOp::verify() {
+  if (getValue().getType().getCols() != 32)
+    return emitOpError("T-M22: rows of 32 columns expected, found ") << getValue().getType();
+  return verifyTaken(*this, getValue().getType(), getView().getType(), getIndices().size(),
+                     getTakes().getType());
+}
+
+LogicalResult CountOp::verify() {
+  TileType takes = getTakes().getType();
+  if (takes.getCols() != 32 || !takes.getElement().isInteger(1))
+    return emitOpError("T-M22: rows of 32 conditions expected, found ") << takes;
+  return success();
+}
+
 LogicalResult StoreColumnsOp::verify() {
   TileType value = getValue().getType();
   ViewType view = getView().getType();

@@ -15,6 +15,29 @@ def Tile_GatherOp : Tile_Op<"gather"> {
   let hasVerifier = 1;
 }
 
+def Tile_CompactOp : Tile_Op<"compact"> {
+  let summary = "the elements that are taken, one behind the other";
+  let description = [{
+    Stores the elements for which `takes` holds, row by row, from `view[index]` on, at most `limit` of them.
+    A tile has rows of 32 columns.
+  }];
+  let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
+                       Variadic<Index>:$indices, Tile_TileType:$takes, Index:$limit);
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` `where` $takes `limit` $limit attr-dict
+    `:` type($value) `,` type($view) `,` type($takes)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_CountOp : Tile_Op<"count", [Pure]> {
+  let summary = "how many conditions hold";
+  let arguments = (ins Tile_TileType:$takes);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$takes attr-dict `:` type($takes)";
+  let hasVerifier = 1;
+}
+
 def Tile_StoreColumnsOp : Tile_Op<"store_columns"> {
   let summary = "one element of each column, far apart in memory";
   let description = [{

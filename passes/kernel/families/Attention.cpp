@@ -6,8 +6,8 @@
 // are work items of their own; the arithmetic of a row is the same in all of them.
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
-#include "passes/kernel/families/AttentionMatrix.h"
 #include "passes/kernel/families/AttentionParts.h"
+#include "passes/kernel/families/matrix/AttentionMatrix.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

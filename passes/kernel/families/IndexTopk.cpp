@@ -3,6 +3,8 @@
 #include "passes/kernel/Product.h"
 #include "passes/kernel/families/CachePages.h"
 #include "passes/kernel/families/Common.h"
+#include "passes/kernel/families/matrix/IndexMatrix.h"
+#include "passes/kernel/families/matrix/SelectWarps.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -13,11 +15,6 @@ namespace m3c::kernel {
 namespace {
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
-
-/// Sizes of one index_topk.
-struct IndexShape {
-  int64_t heads, dims, k, init, local;
-};
 
 //===- Scores ---------------------------------------------------------------------------------===//
 
@@ -181,48 +178,38 @@ private:
 /// second pass writes the ids above the k-th, and of those equal to it the first ones.
 class SelectKernel {
 public:
-  SelectKernel(KernelBuilder &kb, const IndexShape &shape)
-      : kb(kb), shape(shape), padded((shape.k + lanes - 1) / lanes * lanes), batch(kb),
-        scores(kb.parameter(4)), selection(kb.parameter(5)) {}
+  SelectKernel(KernelBuilder &kb, const IndexShape &shape, bool byWarps)
+      : kb(kb), shape(shape), byWarps(byWarps), padded((shape.k + lanes - 1) / lanes * lanes),
+        batch(kb), scores(kb.parameter(4)), selection(kb.parameter(5)),
+        keys{kb, scores, {}, {}, shape.init, shape.local} {}
 
   void emit() {
     row = kb.blockId(tile::Axis::X);
     head = kb.blockId(tile::Axis::Y);
     kb.when(kb.less(row, batch.rows), [&] {
-      // list[0] is above everything, list[1 … k] the largest so far, descending.
-      list = kb.alloc({padded + lanes}, kb.i32Type());
-      group = kb.alloc({lanes}, kb.i32Type());
-      base = kb.mul(kb.add(kb.mul(row, shape.heads), head), batch.tableLength);
-      blocks = kb.add(kb.div(batch.position(row), m3::blockTokens), 1);
-      Value threshold = findThreshold();
-      writeIds(threshold);
+      keys.base = kb.mul(kb.add(kb.mul(row, shape.heads), head), batch.tableLength);
+      blocks = keys.blocks = kb.add(kb.div(batch.position(row), m3::blockTokens), 1);
+      at = kb.mul(kb.add(kb.mul(row, shape.heads), head), shape.k);
+      if (byWarps)
+        return emitSelectByWarps(keys, shape.k, selection, at, [&] { byOneWarp(); });
+      byOneWarp();
     });
   }
 
 private:
   static constexpr int64_t lanes = 16;
-  static constexpr int64_t none = INT32_MIN, notANumber = INT32_MIN + 1, forced = INT32_MAX;
+  static constexpr int64_t none = SelectionKeys::none, forced = SelectionKeys::forced;
 
   Value constant(int64_t value) { return kb.i32(value); }
 
-  /// Integers of blocks first … first+15, `none` past the row's own block.
-  Value keysOf(Value first) {
-    Value values = kb.load(scores, {kb.add(base, first)}, {lanes}, 1, lanes);
-    Value count = kb.toI32(kb.sub(blocks, first)), start = kb.toI32(first);
-    return kb.map({values, kb.iota(lanes)}, kb.tile(1, lanes, kb.i32Type()), [&](ValueRange args) {
-      auto &b = kb.builder();
-      // Adding zero makes −0 and 0 equal.
-      Value bits = arith::BitcastOp::create(b, kb.i32Type(), kb.addf(args[0], kb.f32(0.0)));
-      Value flip = arith::AndIOp::create(b, arith::ShRSIOp::create(b, bits, constant(31)),
-                                         constant(INT32_MAX));
-      Value key =
-          kb.selectf(kb.isNan(args[0]), constant(notANumber), arith::XOrIOp::create(b, bits, flip));
-      Value newest = kb.atLeast(args[1], kb.sub(count, constant(shape.local)));
-      Value initial = kb.less(args[1], kb.sub(constant(shape.init), start));
-      key = kb.selectf(kb.either(newest, initial), constant(forced), key);
-      return kb.selectf(kb.less(args[1], count), key, constant(none));
-    });
+  void byOneWarp() {
+    // list[0] is above everything, list[1 … k] the largest so far, descending.
+    list = kb.alloc({padded + lanes}, kb.i32Type());
+    group = kb.alloc({lanes}, kb.i32Type());
+    writeIds(findThreshold());
   }
+
+  Value keysOf(Value first) { return keys.of(first, 1, lanes); }
 
   /// The k-th largest integer, `none` if there are fewer blocks.
   Value findThreshold() {
@@ -283,7 +270,7 @@ private:
               [&] { return writeGroup(keys, first, threshold, carried[0], carried[1]); });
         });
     kb.forLoop(written[0], kb.index(shape.k), 1,
-               [&](Value i) { kb.storeScalar(kb.index(-1), selection, {row, head, i}); });
+               [&](Value i) { kb.storeScalar(kb.index(-1), selection, {kb.add(at, i)}); });
   }
 
   Values writeGroup(Value keys, Value first, Value threshold, Value written, Value equals) {
@@ -298,7 +285,7 @@ private:
       return kb.choose(
           takes,
           [&] {
-            kb.storeScalar(kb.add(first, i), selection, {row, head, carried[0]});
+            kb.storeScalar(kb.add(first, i), selection, {kb.add(at, carried[0])});
             Value left = kb.selectf(isEqual, kb.add(carried[1], -1), carried[1]);
             return Values{kb.add(carried[0], 1), left};
           },
@@ -308,9 +295,11 @@ private:
 
   KernelBuilder &kb;
   const IndexShape &shape;
+  const bool byWarps;
   const int64_t padded; ///< k, in whole vectors
   BatchRows batch;
-  Value scores, selection, row, head, list, group, base, blocks;
+  Value scores, selection, row, head, list, group, at, blocks;
+  SelectionKeys keys;
 };
 
 } // namespace
@@ -325,25 +314,43 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   auto view = [&](ArrayRef<int64_t> sizes, Type element) {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
-  Schedule schedule = step.schedule("index_score", {{"heads", shape.heads}, {"dims", shape.dims}});
+  bool matrix =
+      query.element.isInteger(16) && shape.heads <= 8 && StagedSlot::serves(cache.type, shape.dims);
+  Schedule schedule = step.schedule("index_score", {{"heads", shape.heads},
+                                                    {"dims", shape.dims},
+                                                    {"page_bytes", cache.indexSlotBytes},
+                                                    {"matrix", matrix}});
+  matrix = schedule.count("consumers");
   std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,
                              shape.dims, spellElements(query.element), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);
-    types.append({view({any, shape.heads, shape.dims}, query.element),
-                  view({any}, IntegerType::get(context, 8)), view({any}, f32)});
+    SmallVector<int64_t> queries = {any, shape.heads, shape.dims};
+    if (matrix)
+      queries = {any, shape.dims};
+    types.append({view(queries, query.element), view({any}, IntegerType::get(context, 8)),
+                  view({any}, f32)});
     KernelBuilder kb(step.module, name, "index_score", schedule, types);
-    ScoreKernel(kb, cache, shape, schedule).emit();
+    if (matrix)
+      emitMatrixScores(kb, cache, shape, schedule);
+    else
+      ScoreKernel(kb, cache, shape, schedule).emit();
     return kb.finish();
   });
-  // Whole vectors are read at the end of the last row.
-  Value scores = step.scratch("block_scores", 0, step.rows * shape.heads * 4, 64);
+  // Whole vectors are read at the end of the last row, by several warps whole chunks.
+  bool byWarps = step.schedule("block_topk", {{"k", 1}}).count("warps");
+  Value scores =
+      step.scratch("block_scores", 0, step.rows * shape.heads * 4, byWarps ? selectChunk * 4 : 64);
   SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
   arguments.append({{query.buffer, planir::Access::Read},
                     {step.pool(cache.indexOffsets[op.getLayer()]), planir::Access::Read},
                     {scores, planir::Access::Write}});
-  int64_t tiles = llvm::divideCeil(step.rows, schedule.at("rows"));
-  step.launch(kernel, arguments, {{tiles, 0}, {0, schedule.at("blocks_per_item")}},
+  int64_t rows = matrix ? matrixScoreRows(shape) : schedule.at("rows");
+  int64_t tiles = llvm::divideCeil(step.rows, rows);
+  planir::GridDim parts = {0, matrix ? 0 : schedule.at("blocks_per_item")};
+  if (matrix)
+    parts.count = schedule.at("parts");
+  step.launch(kernel, arguments, {{tiles, 0}, parts},
               formatv("layers.{0}.index_score", op.getLayer()).str());
   return scores;
 }
@@ -354,17 +361,17 @@ static void emitBlockTopk(StepLowering &step, m3::BlockTopkOp op, int64_t layer,
   MLIRContext *context = step.module.getContext();
   int64_t heads = cast<RankedTensorType>(result.getType()).getDimSize(1);
   IndexShape shape = {heads, 0, int64_t(op.getK()), int64_t(op.getInit()), int64_t(op.getLocal())};
-  std::string name =
-      formatv("block_topk_{0}x{1}_{2}_{3}", shape.heads, shape.k, shape.init, shape.local);
+  Schedule schedule = step.schedule("block_topk", {{"k", shape.k}});
+  std::string name = formatv("block_topk_{0}x{1}_{2}_{3}{4}", shape.heads, shape.k, shape.init,
+                             shape.local, spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     constexpr int64_t any = ShapedType::kDynamic;
     SmallVector<Type> types = BatchRows::parameterTypes(context);
     types.append(
         {tile::ViewType::get(context, {any}, Float32Type::get(context), tile::Space::Global),
-         tile::ViewType::get(context, {any, shape.heads, shape.k}, IntegerType::get(context, 32),
-                             tile::Space::Global)});
-    KernelBuilder kb(step.module, name, "block_topk", {}, types);
-    SelectKernel(kb, shape).emit();
+         tile::ViewType::get(context, {any}, IntegerType::get(context, 32), tile::Space::Global)});
+    KernelBuilder kb(step.module, name, "block_topk", schedule, types);
+    SelectKernel(kb, shape, schedule.count("warps")).emit();
     return kb.finish();
   });
   Value selection = step.makeBuffer(result, "selected_blocks");

@@ -124,13 +124,30 @@ Schedule matrixAttention(const Schedule &problem) {
   constexpr int64_t multiprocessors = 132, ringBytes = 168 * 1024;
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
   bool many = items > multiprocessors;
-  int64_t wanted = std::max<int64_t>(1, multiprocessors / items);
+  int64_t parts = std::max<int64_t>(1, multiprocessors / items);
   // Each part of a selection costs the merge; of a long sequence each takes many pages.
-  int64_t most = problem.at("selected") ? 8 : multiprocessors;
+  if (problem.at("selected"))
+    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
   return {{"consumers", many ? 4 : 8},
           {"stages", many ? ringBytes / 2 / page : ringBytes / page},
-          {"parts", std::min(wanted, most)},
-          {"residents", many ? 2 : 1}};
+          {"parts", parts},
+          {"residents", many ? 2 : 1},
+          {"meet", 0},
+          {tunedMark, 1}};
+}
+
+/// Block scores by matrix instructions. A tile has rows that fill eight columns; four tiles of one
+/// sequence go together. Pages are shared out over the work items that fill the chip.
+Schedule matrixScores(const Schedule &problem) {
+  constexpr int64_t multiprocessors = 132, ringBytes = 184 * 1024;
+  int64_t tileRows = 8 / problem.at("heads"), rows = problem.at("rows");
+  int64_t tiles = (rows + tileRows - 1) / tileRows;
+  bool wide = rows >= 4 * tileRows;
+  return {{"columns", wide ? 32 : 8},
+          {"consumers", wide ? 11 : 15},
+          {"stages", ringBytes / problem.at("page_bytes")},
+          {"parts", std::max<int64_t>(1, multiprocessors / tiles)},
+          {tunedMark, 1}};
 }
 
 } // namespace
@@ -158,6 +175,10 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
       schedule["apart"] = 1;
     return schedule;
   }
+  if (family == "block_topk" && problem.at("k") <= 32)
+    return {{"warps", 8}, {tunedMark, 1}};
+  if (family == "index_score" && problem.at("matrix"))
+    return matrixScores(problem);
   if (family == "index_score") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("heads"));
     schedule["blocks_per_item"] = 1;

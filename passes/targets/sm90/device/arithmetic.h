@@ -76,6 +76,17 @@ template <int C> M3_INLINE Tile<i32, 1, C> scan(const Tile<i32, 1, C> &in) {
   return out;
 }
 
+/// Of integers the order does not matter: lanes are folded by one instruction.
+template <int R, int C> M3_INLINE Tile<i32, R, 1> reduceMax(const Tile<i32, R, C> &in) {
+  Tile<i32, R, 1> out;
+  M3_UNROLL for (int r = 0; r < R; ++r) {
+    i32 most = in.v[r][0];
+    M3_UNROLL for (int c = 1; c < in.vectors; ++c) most = maximum(most, in.v[r][c]);
+    out.v[r][0] = in.W == 1 ? most : largestOfLanes(most);
+  }
+  return out;
+}
+
 template <class T, int R, int C> M3_INLINE Tile<T, R, 1> reduceMax(const Tile<T, R, C> &in) {
   Tile<T, R, 1> out;
   M3_UNROLL for (int r = 0; r < R; ++r) out.v[r][0] =

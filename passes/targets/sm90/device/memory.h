@@ -89,6 +89,28 @@ M3_INLINE Tile<T, R, C> gatherAt(const T *p, const Tile<i32, R, C> &numbers) {
   return t;
 }
 
+/// Conditions that hold, of rows of 32.
+template <int R> M3_INLINE i64 countOf(const Tile<bool, R, 32> &takes) {
+  i32 count = 0;
+  M3_UNROLL for (int r = 0; r < R; ++r) count += countLanes(lanesWhere(takes.v[r][0]));
+  return count;
+}
+/// Elements for which they hold, one behind the other, at most `limit`.
+template <class T, int R>
+M3_INLINE void compact(const Tile<T, R, 32> &values, T *p, const Tile<bool, R, 32> &takes,
+                       i64 limit) {
+  warpBarrier();
+  i32 before = 0;
+  M3_UNROLL for (int r = 0; r < R; ++r) {
+    const u32 lanes = lanesWhere(takes.v[r][0]);
+    const i32 place = before + countLanes(lanes & ((1u << laneId()) - 1));
+    if (takes.v[r][0] && place < limit)
+      storeAt(p + place, values.v[r][0]);
+    before += countLanes(lanes);
+  }
+  warpBarrier();
+}
+
 /// Stages that copies fill by themselves. The i-th use of the ring is in stage i % Stages. A stage
 /// is filled when its bytes have come, free when `Consumers` warps have released it.
 template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {

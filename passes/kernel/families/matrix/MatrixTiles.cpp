@@ -1,4 +1,4 @@
-#include "passes/kernel/families/MatrixTiles.h"
+#include "passes/kernel/families/matrix/MatrixTiles.h"
 
 using namespace mlir;
 

@@ -1,9 +1,10 @@
-#include "passes/kernel/families/AttentionMatrix.h"
+#include "passes/kernel/families/matrix/AttentionMatrix.h"
 
 #include "passes/kernel/Product.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <functional>
 #include <limits>
 #include <numbers>
 
@@ -34,8 +35,11 @@ public:
   MatrixAttention(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
                   const Schedule &schedule)
       : kb(kb), m(kb), cache(cache), shape(shape), consumers(schedule.at("consumers")),
-        stages(schedule.at("stages")), parts(schedule.at("parts")), batch(kb) {
+        stages(schedule.at("stages")), parts(schedule.at("parts")),
+        cluster(schedule.at("meet") && parts > 1), batch(kb) {
     kb.kernel().setWarps(uint64_t(consumers + 1));
+    if (cluster)
+      kb.kernel().setCluster(uint64_t(parts));
     kb.kernel().setResidents(uint64_t(schedule.at("residents")));
     unsigned next = 4;
     query = kb.parameter(next++);
@@ -43,14 +47,14 @@ public:
     if (shape.selected)
       selection = kb.parameter(next++);
     out = kb.parameter(next++);
-    if (parts > 1) {
+    if (parts > 1 && !cluster) {
       partSums = {kb.parameter(next), kb.parameter(next + 1)};
       arrivals = kb.parameter(next + 2);
     }
   }
 
   static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                          int64_t parts);
+                                          bool counted);
 
   void emit() {
     allocate();
@@ -65,18 +69,22 @@ public:
     kb.when(kb.less(row, batch.rows), [&] {
       divide();
       kb.barrier(); // the ring's barriers are made
-      kb.when(kb.less(part, used), [&] {
-        kb.roles([&] {
-          kb.role("attend", consumers, [&] { attend(); });
-          kb.role("load", 1, [&] { loadPages(); });
-        });
-        kb.barrier();
-        finish();
-      });
+      if (cluster)  // all of them meet
+        return work();
+      kb.when(kb.less(part, used), [&] { work(); });
     });
   }
 
 private:
+  void work() {
+    kb.roles([&] {
+      kb.role("attend", consumers, [&] { attend(); });
+      kb.role("load", 1, [&] { loadPages(); });
+    });
+    kb.barrier();
+    finish();
+  }
+
   void allocate() {
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
     if (cache.paired())
@@ -86,6 +94,9 @@ private:
     if (shape.selected)
       seenKeys = kb.alloc({lanes}, kb.i32Type());
     warpSums = {Value(), kb.alloc({consumers, 2, 16}, kb.f32Type())};
+    if (cluster)
+      partSums = {kb.alloc({1, shape.dims / 8, lanes, 4}, kb.f32Type()),
+                  kb.alloc({1, 2, 16}, kb.f32Type())};
   }
 
   //===- The pages of a part
@@ -315,44 +326,53 @@ private:
                                 ArrayRef<int64_t>{1, 1, 16});
   }
 
-  /// What is added, and how: `most` slots from `base` on, of which the first `count` are filled.
+  /// What is added: `at` gives the sums of source i and their slot; the first `count` of `most`
+  /// are filled.
   struct Sources {
-    Sums sums;
-    Value base, count;
+    std::function<std::pair<Sums, Value>(Value i)> at;
+    Value count;
     int64_t most;
   };
 
-  /// Calls `body` for a slot after the other; those past the filled ones repeat the last, and
-  /// `filled` is false. All reads of a few slots are then under way together.
-  Values eachSource(const Sources &from, ValueRange start,
-                    function_ref<Values(Value slot, Value filled, ValueRange carried)> body) {
+  /// Slots from `base` on.
+  Sources slots(Sums sums, Value base, Value count, int64_t most) {
+    return {[=, this](Value i) { return std::pair(sums, kb.add(base, i)); }, count, most};
+  }
+
+  /// Calls `body` for a source after the other; those past the filled ones repeat the last, and
+  /// `filled` is false. All reads of a few sources are then under way together.
+  Values
+  eachSource(const Sources &from, ValueRange start,
+             function_ref<Values(Sums sums, Value slot, Value filled, ValueRange carried)> body) {
     bool unroll = from.most <= 16;
     Value end = unroll ? kb.index(from.most) : from.count;
     return kb.forLoop(
         kb.index(0), end, 1, start,
         [&](Value i, ValueRange carried) {
-          Value inside = kb.min(i, kb.add(from.count, -1));
-          return body(kb.add(from.base, inside), kb.less(i, from.count), carried);
+          auto [sums, slot] = from.at(kb.min(i, kb.add(from.count, -1)));
+          return body(sums, slot, kb.less(i, from.count), carried);
         },
         unroll);
   }
 
-  /// Calls `body` with the sum of all sources, sixteen columns from 8 · `eight` on.
-  void merge(const Sources &from,
+  /// Calls `body` with the sum of all sources, sixteen columns from 8 · `eight` on: every warp, of
+  /// `sharers` work items, has its own.
+  void merge(const Sources &from, Value sharer, int64_t sharers,
              function_ref<void(Value eight, Value values, Value weights, Value largest)> body) {
     constexpr int64_t eights = mergeColumns / 8;
+    Value first = kb.mul(kb.add(kb.mul(kb.warpId(), sharers), sharer), eights);
     kb.forLoop(
-        kb.mul(kb.warpId(), eights), kb.index(shape.dims / 8), eights * (consumers + 1),
-        [&](Value eight) {
-          Value largest = eachSource(
-              from, m.fill(lowest, m.rows()), [&](Value slot, Value, ValueRange carried) {
-                return Values{kb.map({carried[0], loadRows(from.sums, slot, 0)}, m.rows(),
-                                     [&](ValueRange args) { return kb.maxf(args[0], args[1]); })};
-              })[0];
+        first, kb.index(shape.dims / 8), eights * sharers * (consumers + 1), [&](Value eight) {
+          auto larger = [&](Sums sums, Value slot, Value, ValueRange carried) {
+            return Values{kb.map({carried[0], loadRows(sums, slot, 0)}, m.rows(),
+                                 [&](ValueRange args) { return kb.maxf(args[0], args[1]); })};
+          };
+          Value largest = eachSource(from, m.fill(lowest, m.rows()), larger)[0];
           Values start = {m.fill(0, m.acc(mergeColumns)), m.fill(0, m.rows())};
-          Values sums = eachSource(from, start, [&](Value slot, Value filled, ValueRange carried) {
-            return added(from.sums, slot, filled, eight, largest, carried);
-          });
+          Values sums =
+              eachSource(from, start, [&](Sums sums, Value slot, Value filled, ValueRange carried) {
+                return added(sums, slot, filled, eight, largest, carried);
+              });
           body(eight, sums[0], sums[1], largest);
         });
   }
@@ -386,24 +406,37 @@ private:
 
   void finish() {
     warpSums.values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
-    Sources warps = {warpSums, kb.index(0), kb.index(consumers), consumers};
+    Sources warps = slots(warpSums, kb.index(0), kb.index(consumers), consumers);
     auto mean = [&](Value eight, Value values, Value weights, Value) {
       storeMean(eight, values, weights);
     };
+    Value none = kb.index(0);
     if (parts == 1)
-      return merge(warps, mean);
+      return merge(warps, none, 1, mean);
+    auto keepIn = [&](Value slot) {
+      return [&, slot](Value eight, Value values, Value weights, Value largest) {
+        storeSums(partSums, slot, eight, values);
+        kb.when(kb.equal(eight, none), [&] { storeRows(partSums, slot, largest, weights); });
+      };
+    };
+    if (cluster) {
+      merge(warps, none, 1, keepIn(none));
+      kb.clusterBarrier();
+      Sources peers = {[&](Value i) {
+                         Sums there = {kb.peer(partSums.values, i), kb.peer(partSums.rows, i)};
+                         return std::pair(there, none);
+                       },
+                       kb.index(parts), parts};
+      merge(peers, kb.clusterRank(), parts, mean);
+      return kb.clusterBarrier(); // others may still read this one's sums
+    }
     Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
     kb.when(
-        kb.equal(used, kb.index(1)), [&] { merge(warps, mean); },
+        kb.equal(used, kb.index(1)), [&] { merge(warps, none, 1, mean); },
         [&] {
-          merge(warps, [&](Value eight, Value values, Value weights, Value largest) {
-            Value slot = kb.add(base, part);
-            storeSums(partSums, slot, eight, values);
-            kb.when(kb.equal(eight, kb.index(0)),
-                    [&] { storeRows(partSums, slot, largest, weights); });
-          });
+          merge(warps, none, 1, keepIn(kb.add(base, part)));
           Value last = kb.arriveLast(arrivals, item, used);
-          kb.when(last, [&] { merge({partSums, base, used, parts}, mean); });
+          kb.when(last, [&] { merge(slots(partSums, base, used, parts), none, 1, mean); });
         });
   }
 
@@ -412,6 +445,7 @@ private:
   const CachePages &cache;
   const AttentionShape &shape;
   const int64_t consumers, stages, parts;
+  const bool cluster; ///< the parts of a row meet in one
   BatchRows batch;
   Value query, pool, selection, out, arrivals;
   Sums partSums, warpSums;
@@ -420,7 +454,7 @@ private:
 };
 
 SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                                  int64_t parts) {
+                                                  bool counted) {
   constexpr int64_t any = ShapedType::kDynamic;
   auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
@@ -431,7 +465,7 @@ SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const At
   if (shape.selected)
     types.push_back(view({any}, bits(32)));
   types.push_back(view({any, shape.dims}, bits(16)));
-  if (parts > 1) {
+  if (counted) {
     Type f32 = Float32Type::get(context);
     types.append({view({any, shape.dims / 8, lanes, 4}, f32), view({any, 2, 16}, f32),
                   view({any}, bits(32))});
@@ -454,10 +488,12 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
       formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads, shape.kvHeads,
               shape.dims, shape.selected, llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
               spell(schedule));
-  int64_t parts = schedule.at("parts"), items = step.rows * shape.kvHeads;
+  int64_t parts = schedule.at("parts");
+  bool counted = parts > 1 && !schedule.at("meet");
+  int64_t items = step.rows * shape.kvHeads;
   tile::KernelOp kernel = step.kernel(name, [&] {
     KernelBuilder kb(step.module, name, "attention", schedule,
-                     MatrixAttention::parameterTypes(step.module.getContext(), shape, parts));
+                     MatrixAttention::parameterTypes(step.module.getContext(), shape, counted));
     MatrixAttention(kb, cache, shape, schedule).emit();
     return kb.finish();
   });
@@ -466,7 +502,7 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
   if (selection)
     arguments.push_back({selection, planir::Access::Read});
   arguments.push_back({mean, planir::Access::Write});
-  if (parts > 1) {
+  if (counted) {
     FailureOr<Value> counters = step.counters(items);
     if (failed(counters))
       return failure();

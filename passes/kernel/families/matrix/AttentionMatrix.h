@@ -4,7 +4,7 @@
 #pragma once
 
 #include "passes/kernel/families/AttentionParts.h"
-#include "passes/kernel/families/MatrixTiles.h"
+#include "passes/kernel/families/matrix/MatrixTiles.h"
 
 namespace m3c::kernel {
 
@@ -13,7 +13,9 @@ namespace m3c::kernel {
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
 
 /// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `stages` (pages in
-/// flight), `parts` (of a row and KV head), `residents` (work items of a multiprocessor).
+/// flight), `parts` (of a row and KV head), `residents` (work items of a multiprocessor), `meet`
+/// (1: the parts, at most eight, are a cluster and add their sums in its shared memory; 0: the last
+/// to arrive adds what all left in global memory).
 mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
                                         Value query, int64_t poolOffset, Value selection,

@@ -1,0 +1,26 @@
+// Block scores on matrix instructions: index keys of a page are the rows of the left operand, index
+// queries of the rows that share a sequence its columns. The plain sibling is ScoreKernel of
+// IndexTopk.cpp.
+#pragma once
+
+#include "passes/kernel/families/matrix/MatrixTiles.h"
+
+namespace m3c::kernel {
+
+/// Sizes of one index_topk.
+struct IndexShape {
+  int64_t heads, dims, k, init, local;
+};
+
+/// Parameters: batch rows, index queries [rows · heads, dims], pool (at the layer's index slot),
+/// scores [rows · heads · page-table row length]. Work item: a tile of rows × a part of the blocks
+/// of each sequence in it. Schedule: `columns` (rows · heads of a tile at most: 8, or 8 · 2^n where
+/// rows of one sequence share pages), `consumers` (warps, each with a page of its own), `stages`
+/// (pages in flight), `parts`. Products are exact, so are scores whose sums fit FP32.
+void emitMatrixScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
+                      const Schedule &schedule);
+
+/// Rows of a tile: as many as fill eight columns.
+int64_t matrixScoreRows(const IndexShape &shape);
+
+} // namespace m3c::kernel
