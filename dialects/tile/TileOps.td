@@ -265,7 +265,8 @@ def Tile_AwaitLaunchOp : Tile_Op<"await_launch", [HasParent<"KernelOp">,
   let summary = "the launch before this one has ended, and its stores are seen";
   let description = [{
     A kernel with this operation may begin before the launch before it has ended. All work items come here
-    before they read or write what another launch reads or writes. Set by `tile-overlap-launches`.
+    before they read or write what another launch reads or writes. Set by `tile-overlap-launches` where a
+    kernel has none.
   }];
   let arguments = (ins OptionalAttr<StrAttr>:$atom);
   let assemblyFormat = "attr-dict";

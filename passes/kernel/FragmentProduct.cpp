@@ -73,6 +73,8 @@ private:
           kb.builder(), kb.fragment(16, rows, kb.f32Type(), tile::Layout::MmaAcc), kb.f32(0)));
     int64_t each = units / parts, batches = each / ahead; // what all warps have alike
     Value next = kWarp;
+    if (!batches)
+      begin();
     if (batches) {
       sums = addBatches(row, batches, sums);
       next = kb.add(kWarp, batches * ahead * parts);
@@ -89,13 +91,27 @@ private:
   SmallVector<Unit> loadBatch(Value row, Value unit) {
     SmallVector<Unit> batch;
     for (int64_t i = 0; i < ahead; ++i)
-      batch.push_back(loadUnit(row, kb.add(unit, i * parts)));
+      batch.push_back(loadWeights(kb.add(unit, i * parts)));
+    begin();
+    for (int64_t i = 0; i < ahead; ++i)
+      batch[size_t(i)].activations =
+          loadActivations(row, kb.mul(kb.add(unit, i * parts), fragmentK));
     return batch;
   }
 
+  /// Once in a kernel: weights are under way, which no launch makes; all else waits for the launch
+  /// before.
+  void begin() {
+    if (begun || !product.schedule.count("one_tile") || !product.schedule.count("early"))
+      return;
+    begun = true;
+    kb.awaitLaunch();
+  }
+
   Values addBatches(Value row, int64_t batches, Values sums) {
-    if (batches > 1 && product.schedule.count("roll"))
+    if (product.schedule.count("roll"))
       return addRolling(row, batches, sums);
+    begin();
     Value end = kb.add(kWarp, batches * ahead * parts);
     return kb.forLoop(kWarp, end, ahead * parts, sums, [&](Value unit, ValueRange carried) {
       Values added(carried.begin(), carried.end());
@@ -137,7 +153,8 @@ private:
       }
       return flat();
     };
-    take(kb.forLoop(kWarp, last, ahead * parts, flat(), body));
+    if (batches > 1)
+      take(kb.forLoop(kWarp, last, ahead * parts, flat(), body));
     for (const Unit &unit : batch)
       add(unit, sums);
     return sums;
@@ -149,6 +166,12 @@ private:
   }
 
   Unit loadUnit(Value row, Value unit) {
+    Unit loaded = loadWeights(unit);
+    loaded.activations = loadActivations(row, kb.mul(unit, fragmentK));
+    return loaded;
+  }
+
+  Unit loadWeights(Value unit) {
     Unit loaded;
     for (int64_t p = 0; p < warpPanels; ++p) {
       Value panel = kb.add(product.panel, kb.add(firstPanel, p));
@@ -157,7 +180,6 @@ private:
         loaded.scales.push_back(
             loadPart(product.weight.scales, panel, unit, 8 * fragmentK / shape.group(), 2));
     }
-    loaded.activations = loadActivations(row, kb.mul(unit, fragmentK));
     return loaded;
   }
 
@@ -198,6 +220,7 @@ private:
   const int64_t rows, panels, kSplit, columns, warpPanels, ahead, units;
   const int64_t parts; ///< warps of the cluster that share K
   Value kWarp, firstPanel;
+  bool begun = false;
 };
 
 } // namespace

@@ -69,6 +69,11 @@ Value KernelBuilder::arriveLast(Value counters, Value index, Value expected) {
   return tile::ArriveOp::create(b, b.getI1Type(), counters, ValueRange{index}, expected);
 }
 
+void KernelBuilder::awaitLaunch() {
+  tile::AwaitLaunchOp::create(b, StringAttr());
+  tile::AllowLaunchOp::create(b, StringAttr());
+}
+
 Value KernelBuilder::clusterRank() {
   return cluster() > 1 ? tile::ClusterRankOp::create(b, b.getIndexType()) : index(0);
 }

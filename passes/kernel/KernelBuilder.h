@@ -87,6 +87,9 @@ public:
   /// True in the last of `expected` work items that come to a counter.
   Value arriveLast(Value counters, Value index, Value expected);
 
+  /// Waits for the launch before this one and lets the next begin.
+  void awaitLaunch();
+
   //===- Work items of a cluster
   int64_t cluster() { return int64_t(op.getCluster().value_or(1)); }
   Value clusterRank();

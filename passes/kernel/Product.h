@@ -47,7 +47,7 @@ struct Product {
   /// panel). Or, by matrix instructions: rows, row_block, panels, warps, k_split (warps of a work
   /// item that share K), cluster (work items that share it further), ahead (fragments), roll
   /// (they are replaced one by one, not batch by batch), one_tile (no loop over tiles of rows, one
-  /// product in the kernel)
+  /// product in the kernel), with it early (weights before the wait for the launch before)
   Schedule schedule;
 };
 

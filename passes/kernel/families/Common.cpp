@@ -121,13 +121,9 @@ void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Va
     kb.storeF32(scaled(kb, piece, factor, scale), y, {yRow, col}, {1, chunk});
 }
 
-std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value table,
-                                    Value tableRow, int64_t dim, int64_t rotary) {
+std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value cos,
+                                    Value sin) {
   int64_t cols = cast<tile::TileType>(first.getType()).getCols();
-  auto part = [&](int64_t at) {
-    return kb.load(table, {tableRow, kb.index(at)}, {1, cols}, 1, cols);
-  };
-  Value cos = part(dim), sin = part(rotary / 2 + dim);
   Value turned = kb.map({first, second, cos, sin}, 1, cols, [&](ValueRange v) {
     return kb.subf(kb.mulf(v[0], v[2]), kb.mulf(v[1], v[3]));
   });
@@ -143,10 +139,11 @@ void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tab
   while (half % chunk)
     chunk /= 2;
   for (int64_t i = 0; i < half; i += chunk) {
-    auto part = [&](int64_t dim) {
-      return kb.load(head, {row, kb.index(dim)}, {1, chunk}, 1, chunk);
+    auto part = [&](Value view, Value at, int64_t dim) {
+      return kb.load(view, {at, kb.index(dim)}, {1, chunk}, 1, chunk);
     };
-    auto [first, second] = emitRotated(kb, part(i), part(half + i), table, tableRow, i, rotary);
+    auto [first, second] = emitRotated(kb, part(head, row, i), part(head, row, half + i),
+                                       part(table, tableRow, i), part(table, tableRow, half + i));
     kb.store(first, head, {row, kb.index(i)}, {1, chunk});
     kb.store(second, head, {row, kb.index(half + i)}, {1, chunk});
   }

@@ -46,10 +46,10 @@ void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, 
 void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                         int64_t width, double eps, int64_t chunk);
 
-/// Rotates dimensions `dim` … of the first and the second half of the rotated ones, tiles of equal
-/// columns.
-std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value table,
-                                    Value tableRow, int64_t dim, int64_t rotary);
+/// Rotates dimensions of the first and the second half of the rotated ones by their cosines and
+/// sines, tiles of equal columns.
+std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value cos,
+                                    Value sin);
 /// Rotates the first dimensions of a head in place (NeoX half split): `head[row]` by the cosines
 /// and sines of `table[tableRow]`, which holds rotary/2 of each. All are f32.
 void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,

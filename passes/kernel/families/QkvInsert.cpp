@@ -97,9 +97,13 @@ public:
     if (half % chunk)
       return rotateInMemory(table);
     int64_t count = half / chunk; // pieces
+    auto part = [&](int64_t dim) {
+      return kb.load(table, {row, kb.index(dim)}, {1, chunk}, 1, chunk);
+    };
     for (int64_t i = 0; i < count; ++i)
-      std::tie(pieces[size_t(i)], pieces[size_t(count + i)]) = emitRotated(
-          kb, pieces[size_t(i)], pieces[size_t(count + i)], table, row, i * chunk, shape.rotary);
+      std::tie(pieces[size_t(i)], pieces[size_t(count + i)]) =
+          emitRotated(kb, pieces[size_t(i)], pieces[size_t(count + i)], part(i * chunk),
+                      part(half + i * chunk));
   }
 
   /// Rounds the head as the type of the value that it now is says.

@@ -22,17 +22,22 @@ int64_t clusterFor(int64_t items, int64_t units, const Chip &chip) {
 /// panels.
 Schedule fragments(const Schedule &problem) {
   int64_t rows = problem.at("rows"), units = problem.at("k") / 64, bits = problem.at("weight_bits");
-  int64_t tile = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
-  int64_t split = rows > 32 ? 2 : rows > 16 ? 4 : 8;
+  // Weights of up to 32 MiB are read a second time from the second-level cache.
+  bool near = problem.at("n") * problem.at("k") * bits / 8 <= 32 << 20 && !problem.count("heads");
+  bool many = rows > (near ? 64 : 32);
+  int64_t tile = rows <= 8 ? 8 : rows <= 16 ? 16 : many ? 64 : 32;
+  int64_t split = many ? 2 : tile > 16 ? 4 : 8;
   while (split > 1 && split > units)
     split /= 2;
-  int64_t columns = 8 / split, most = bits == 32 ? 1 : bits == 16 ? 4 : 6;
-  int64_t ahead = rows > 32 ? 1 : std::clamp<int64_t>(units / split, 1, most);
+  int64_t most = bits == 32 || many ? 1 : tile > 16 ? 2 : bits == 16 ? 4 : 6;
+  int64_t ahead = std::clamp<int64_t>(units / split, 1, most);
   Schedule schedule = {{"rows", tile},   {"row_block", tile},
                        {"warps", 8},     {"k_split", split},
-                       {"ahead", ahead}, {"panels", columns * (rows > 32 ? 2 : 1)}};
-  if (rows <= 32)
+                       {"ahead", ahead}, {"panels", 8 / split * (many ? 2 : 1)}};
+  if (!many)
     schedule["roll"] = 1;
+  if (!many && !problem.count("pairs")) // pairs of panels would need too many registers
+    schedule["early"] = 1;
   if (rows <= 16)
     schedule["residents"] = 2;
   return schedule;
@@ -45,20 +50,26 @@ Schedule experts(const Schedule &problem) {
   int64_t each = problem.at("matrices") > 1 ? rows / 16 : rows; // rows of an expert, about
   int64_t tile = each <= 8 ? 8 : 16;
   int64_t split = std::bit_floor(uint64_t(std::clamp<int64_t>(units / 6, 1, 8)));
-  int64_t ahead = std::clamp<int64_t>(units / split, 1, std::max<int64_t>(1, 128 / bits / tile));
+  int64_t ahead = std::clamp<int64_t>(units / split, 1, std::max<int64_t>(1, 64 / bits / tile));
   return {{"rows", tile},   {"row_block", tile},    {"warps", 8},     {"k_split", split},
-          {"ahead", ahead}, {"panels", 16 / split}, {"residents", 2}, {"roll", 1}};
+          {"ahead", ahead}, {"panels", 16 / split}, {"residents", 3}, {"roll", 1}};
 }
 
 /// One product by itself: few outputs are shared by clusters.
 Schedule clustered(const Schedule &problem, const Chip &chip) {
   Schedule schedule = fragments(problem);
   int64_t panels = llvm::divideCeil(problem.at("n"), 16);
-  int64_t items = llvm::divideCeil(panels, schedule["panels"]) *
+  int64_t together = problem.count("pairs") ? 2 : 1; // panels that stay in one work item
+  int64_t items = llvm::divideCeil(panels, std::max(schedule["panels"], together)) *
                   llvm::divideCeil(problem.at("rows"), schedule["row_block"]);
   int64_t units = problem.at("k") / 64 / schedule["k_split"];
   if (items * 2 <= residentItems)
     schedule["cluster"] = clusterFor(items, units, chip);
+  // Three on a multiprocessor rather than a second, half empty wave of two.
+  if (schedule.count("residents") && items > residentItems && items <= residentItems * 3 / 2) {
+    schedule["residents"] = 3;
+    schedule["ahead"] = std::min<int64_t>(schedule["ahead"], 3);
+  }
   return schedule;
 }
 
@@ -73,7 +84,7 @@ Schedule heads(const Schedule &problem, const Chip &chip) {
   schedule["chunk"] = 32; // dimensions of a head along a warp
   schedule["cluster"] = clusterFor(items, units, chip);
   int64_t each = units / schedule["cluster"];
-  schedule["ahead"] = problem.at("rows") > 32 ? 1 : std::clamp<int64_t>(each, 1, 4);
+  schedule["ahead"] = std::clamp<int64_t>(each, 1, std::min<int64_t>(schedule["ahead"], 4));
   return schedule;
 }
 
@@ -167,8 +178,13 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
     whole["heads"] = 1;
     return product(whole, chip);
   }
-  if (family == "project" || family == "gate_up")
+  if (family == "project")
     return product(problem, chip);
+  if (family == "gate_up") {
+    Schedule whole = problem;
+    whole["pairs"] = 1;
+    return product(whole, chip);
+  }
   if (family == "experts_up" || family == "experts_down") {
     Schedule schedule = product(problem, chip);
     if (family == "experts_down" && schedule.count("k_split"))
