@@ -1,0 +1,71 @@
+#include "runtime/base/OutputPlace.h"
+
+#include "runtime/base/Error.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace m3c {
+
+namespace fs = std::filesystem;
+
+// With links resolved as far as the path exists, and without a slash at the end.
+static fs::path resolved(const fs::path &path) {
+  std::error_code error;
+  fs::path full = fs::weakly_canonical(fs::absolute(path), error);
+  if (error)
+    full = fs::absolute(path).lexically_normal();
+  return full.has_filename() ? full : full.parent_path();
+}
+
+static bool liesInside(const fs::path &path, const fs::path &folder) {
+  auto [inPath, inFolder] = std::mismatch(path.begin(), path.end(), folder.begin(), folder.end());
+  return inFolder == folder.end();
+}
+
+void requireApart(const fs::path &output, std::span<const fs::path> inputs) {
+  const std::string next = "choose another place for the output";
+  // Writing puts a new file in the place of a link: where the link lies counts, and where it leads.
+  fs::path full = fs::absolute(output).lexically_normal();
+  const fs::path places[] = {resolved(output), resolved(full.parent_path()) / full.filename()};
+  for (const fs::path &input : inputs) {
+    std::error_code error;
+    if (input.empty() || !fs::exists(input, error))
+      continue;
+    fs::path from = resolved(input);
+    if (std::ranges::count(places, from) || fs::equivalent(output, input, error))
+      throw Error(fmt::format("the output {} is the input {}", output.string(), input.string()),
+                  output.string(), "an input is only read", next);
+    if (fs::is_directory(from, error) &&
+        std::ranges::any_of(places, [&](const fs::path &place) { return liesInside(place, from); }))
+      throw Error(fmt::format("the output {} lies inside the input folder {}", output.string(),
+                              input.string()),
+                  output.string(), "an input folder is only read", next);
+  }
+}
+
+void requireWritable(const fs::path &output) {
+  std::error_code error;
+  if (fs::exists(output, error) && !fs::is_regular_file(output, error))
+    throw Error("cannot write " + output.string(), output.string(),
+                fs::is_directory(output, error) ? "it is a folder" : "it is not a regular file",
+                "give the name of a file");
+  fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, error))
+    throw Error("cannot write " + output.string(), output.string(),
+                fmt::format("there is no folder {}", folder.string()), "make the folder first");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw Error("cannot write " + output.string(), output.string(),
+                fmt::format("the folder {} cannot be written", folder.string()),
+                "choose another place for the output");
+}
+
+void requireOutputPlace(const fs::path &output, std::span<const fs::path> inputs) {
+  requireApart(output, inputs);
+  requireWritable(output);
+}
+
+} // namespace m3c
