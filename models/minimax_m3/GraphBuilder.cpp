@@ -85,7 +85,8 @@ private:
 
   /// Projection, norm of each head and rotation: queries and keys, of attention and index.
   Value rotated(Value x, int64_t layer, StringRef name, int64_t heads, int64_t headDim) {
-    Value y = project(x, symbol(layer, (name + "_proj").str()), heads * headDim);
+    Value y = m3::ProjectOp::create(builder, loc, f32Rows(heads * headDim), x,
+                                    symbol(layer, (name + "_proj").str()));
     y = m3::HeadNormOp::create(builder, loc, f32Rows(heads * headDim), y,
                                symbol(layer, (name + "_norm").str()), heads,
                                llvm::APFloat(config.normEps));
