@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -51,6 +52,17 @@ Choice parseChoice(const std::string &text) {
   return choice;
 }
 
+/// Throws unless the driver has the device that is asked for.
+void checkIndex(const Choice &choice, size_t count) {
+  if (!choice.index || *choice.index < count || count == 0)
+    return;
+  throw Error(fmt::format("there is no device {}:{}", choice.driver, *choice.index), "--device",
+              count == 1 ? fmt::format("there is one {0} device, {0}:0", choice.driver)
+                         : fmt::format("there are {0} {1} devices, {1}:0 to {1}:{2}", count,
+                                       choice.driver, count - 1),
+              "give one of them; `m3c doctor` lists devices", ExitCode::Usage);
+}
+
 } // namespace
 
 std::vector<std::unique_ptr<Driver>> allDrivers() {
@@ -84,6 +96,7 @@ std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
   for (const std::unique_ptr<Driver> &driver : allDrivers()) {
     if (!choice.driver.empty() && choice.driver != driver->name())
       continue;
+    checkIndex(choice, driver->devices().size());
     if (!driver->devices().empty())
       return driver->open(choice.index.value_or(0), options);
     absent += driver->absence();
@@ -95,17 +108,18 @@ std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
 /// The plan's code for a target that is named, run from its sources.
 static OpenedDevice openEmulated(const plan::Tables &tables, const std::string &planName,
                                  const DeviceOptions &options) {
-  std::string names;
+  std::vector<std::string> names; // a name has a target for each chip
   for (const plan::Target *target : plan::list(tables.targets())) {
     if (target->name()->string_view() == options.emulate)
       return {openEmulatedDevice(loadEmulator(),
                                  {options.emulate, options.emulationSeed, options.threads}),
               target, true};
-    names += (names.empty() ? "" : ", ") + target->name()->str();
+    if (std::find(names.begin(), names.end(), target->name()->str()) == names.end())
+      names.push_back(target->name()->str());
   }
   throw Error(fmt::format("{} has no code for {}", planName, options.emulate), "--emulate",
-              fmt::format("its targets are {}", names), "compile the plan for that target",
-              ExitCode::Usage);
+              fmt::format("it has code for {}", fmt::join(names, ", ")),
+              "compile the plan for that target", ExitCode::Usage);
 }
 
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
@@ -119,6 +133,7 @@ OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planNa
     if (!choice.driver.empty() && choice.driver != driver->name())
       continue;
     std::vector<DeviceInfo> devices = driver->devices();
+    checkIndex(choice, devices.size());
     if (devices.empty() && !choice.driver.empty())
       refuse(driver->absence());
     for (size_t i = 0; i < devices.size(); ++i) {
@@ -133,8 +148,6 @@ OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planNa
                            target->chip()->str(),
                            fmt::join(missingFeatures(*target, devices[i]), ", "), devices[i].name));
     }
-    if (choice.index && *choice.index >= devices.size() && !devices.empty())
-      refuse(fmt::format("{} has {} devices", driver->name(), devices.size()));
   }
   throw Error(fmt::format("{} has no code for {}", planName,
                           options.device.empty() ? "this machine" : "device " + options.device),

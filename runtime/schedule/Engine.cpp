@@ -125,6 +125,10 @@ void Engine::checkConfig(const WeightSource &source) const {
   const nlohmann::json::json_pointer place("/checkpoint/config");
   if (manifest.is_object() && manifest.contains(place) && manifest[place].is_string())
     meant = manifest[place];
+  if (given.empty() && !meant.empty() && !source.configPath().empty())
+    throw Error(fmt::format("{} does not exist", source.configPath()), source.configPath(),
+                fmt::format("it tells whether {} was compiled from this checkpoint", file.name()),
+                "fetch the file, or give the checkpoint that the plan was compiled from");
   if (!given.empty() && !meant.empty() && given != meant)
     throw Error(fmt::format("{} was compiled for another config.json", file.name()), file.name(),
                 fmt::format("its digest is {}, the checkpoint's {}", meant, given),

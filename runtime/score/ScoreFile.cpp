@@ -49,6 +49,7 @@ std::vector<int32_t> readIds(const SafetensorsFile &file, const TensorEntry &ten
 ScoreInput ScoreInput::read(const std::filesystem::path &path, uint32_t vocab) {
   SafetensorsFile file = SafetensorsFile::open(path);
   ScoreInput input;
+  input.file = path.string();
   for (const TensorEntry &tensor : file.tensors()) {
     std::string_view name = tensor.name;
     if (name.starts_with("ids."))

@@ -17,6 +17,7 @@ struct ScoreInput {
   };
   std::vector<Text> texts;   ///< of `ids.X`, by name
   std::vector<Text> prompts; ///< of `prompt.N`, by name
+  std::string file = "";     ///< for messages
 
   /// Other tensors are ignored. Throws Error naming the tensor for another dtype or shape, for an
   /// empty text and for an id outside [0, vocab), and when there is no text at all.

@@ -1,6 +1,7 @@
 #include "runtime/score/Scorer.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Json.h"
 #include "runtime/plan/List.h"
 #include "runtime/sample/Sampler.h"
 
@@ -116,6 +117,11 @@ void inBatches(const std::vector<Text> &texts, uint32_t batch,
 
 } // namespace
 
+/// Tokens that follow a prompt in the cache: the last one is chosen, not run.
+static uint64_t generatedRows(const ScoreOptions &options) {
+  return std::max<uint32_t>(1, options.maxTokens) - 1;
+}
+
 SessionOptions scoreSession(const Engine &engine, const ScoreInput &input,
                             const ScoreOptions &options) {
   uint64_t page = engine.tables().cache()->page_tokens();
@@ -132,8 +138,32 @@ SessionOptions scoreSession(const Engine &engine, const ScoreInput &input,
     };
   };
   inBatches(input.texts, session.maxSequences, pages(0));
-  inBatches(input.prompts, session.maxSequences, pages(options.maxTokens));
+  inBatches(input.prompts, session.maxSequences, pages(generatedRows(options)));
   return session;
+}
+
+void checkLengths(const Engine &engine, const ScoreInput &input, const ScoreOptions &options,
+                  const SessionOptions &session) {
+  uint64_t context = engine.tables().model()->max_positions();
+  uint64_t cache = session.pages * engine.tables().cache()->page_tokens();
+  uint64_t limit = std::min(context, cache), more = generatedRows(options);
+  std::string why =
+      fmt::format("{} is {} tokens", limit == context ? "the model's context" : "the cache", limit);
+  const char *next = limit == context ? "shorten it" : "shorten it or raise --kv-pages";
+  for (const Text &text : input.texts)
+    if (text.ids.size() > limit)
+      throw Error(fmt::format("tensor ids.{} is too long", printable(text.name)), input.file,
+                  fmt::format("it has {} tokens, the longest that fits is {}: {}", text.ids.size(),
+                              limit, why),
+                  next);
+  for (const Text &prompt : input.prompts)
+    if (prompt.ids.size() + more > limit)
+      throw Error(fmt::format("tensor prompt.{} is too long", printable(prompt.name)), input.file,
+                  fmt::format("it has {} tokens, the longest that fits with --max-tokens {} is {}: "
+                              "{}",
+                              prompt.ids.size(), options.maxTokens, limit > more ? limit - more : 0,
+                              why),
+                  fmt::format("{}, or lower --max-tokens", next));
 }
 
 uint64_t scoreTokens(const ScoreInput &input, const ScoreOptions &options) {

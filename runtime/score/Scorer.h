@@ -17,6 +17,11 @@ struct ScoreOptions {
 SessionOptions scoreSession(const Engine &engine, const ScoreInput &input,
                             const ScoreOptions &options);
 
+/// Throws Error naming the tensor of the first text, or prompt with its continuation, that is
+/// longer than the model's context or the pages of `session`.
+void checkLengths(const Engine &engine, const ScoreInput &input, const ScoreOptions &options,
+                  const SessionOptions &session);
+
 /// Runs everything and returns the output file's tensors. `progress` is called with tokens done and
 /// tokens in all.
 SafetensorsWriter score(const Engine &engine, Session &session, const ScoreInput &input,

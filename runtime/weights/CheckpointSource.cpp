@@ -53,4 +53,8 @@ std::string CheckpointSource::configDigest() const {
   return CheckpointDigests::of(checkpoint).config;
 }
 
+std::string CheckpointSource::configPath() const {
+  return checkpoint.folder().pathOf("config.json");
+}
+
 } // namespace m3c

@@ -14,6 +14,7 @@ public:
   void read(const plan::WeightPiece &piece, uint64_t offset,
             std::span<std::byte> to) const override;
   std::string configDigest() const override;
+  std::string configPath() const override;
 
 private:
   Checkpoint checkpoint;

@@ -30,6 +30,8 @@ public:
   }
   /// Digest of the checkpoint's config.json as a plan's manifest has it; empty where there is none.
   virtual std::string configDigest() const { return ""; }
+  /// Where config.json should be; empty for weights that are not read from a checkpoint.
+  virtual std::string configPath() const { return ""; }
 };
 
 /// "synthetic:SEED" (a decimal number) gives made-up weights for the tables' shapes, anything else

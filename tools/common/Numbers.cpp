@@ -64,4 +64,31 @@ CLI::Validator zeroOrMore() {
   return {fault, "NONNEGATIVE"};
 }
 
+static std::vector<std::string> partsOf(const std::string &text) {
+  std::vector<std::string> parts(1);
+  for (char c : text)
+    if (c == ',')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+CLI::Validator tokenIds() {
+  auto fault = [](const std::string &text) {
+    for (const std::string &part : partsOf(text))
+      if (std::string wrong = numberFault<int32_t>(part, "token id"); !wrong.empty())
+        return wrong;
+    return std::string();
+  };
+  return {fault, "IDS"};
+}
+
+std::vector<int32_t> readTokenIds(const std::string &text) {
+  std::vector<int32_t> ids;
+  for (const std::string &part : partsOf(text))
+    std::from_chars(part.data(), part.data() + part.size(), ids.emplace_back());
+  return ids;
+}
+
 } // namespace m3c

@@ -1,6 +1,10 @@
 // Numbers on the command line.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 
 namespace m3c {
@@ -14,5 +18,9 @@ void checkNumbers(CLI::App &app);
 CLI::Validator atLeastOne();
 /// A number of 0 or more.
 CLI::Validator zeroOrMore();
+/// Token ids separated by commas, none of them empty: 1,2,3. `readTokenIds` takes them apart after
+/// that check.
+CLI::Validator tokenIds();
+std::vector<int32_t> readTokenIds(const std::string &text);
 
 } // namespace m3c

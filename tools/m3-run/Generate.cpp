@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   RunOptions run;
   std::string prompt, promptFile, messagesFile, toolsFile, tokenizer;
-  std::vector<int32_t> promptIds;
-  bool promptGiven = false, promptIdsGiven = false;
+  std::string promptIds; ///< checked by tokenIds()
+  bool promptIdsGiven = false, thinkingGiven = false;
   bool chat = false, printIds = false, json = false, ignoreEos = false, noBos = false;
   std::string system, thinking = "adaptive", effort;
   uint32_t maxTokens = 128;
@@ -44,6 +44,37 @@ struct Arguments {
 };
 
 std::atomic<bool> interrupted{false};
+
+/// The first Ctrl-C ends the text after the token at hand, the second one the program.
+void interrupt(int) {
+  interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+constexpr int interruptedCode = 130; // as shells count an end by SIGINT
+
+/// Options that would have no effect are refused.
+void checkUsage(const Arguments &arguments) {
+  auto refuse = [](const char *what, const char *why, const char *next) {
+    throw Error(what, "m3-run generate", why, next, ExitCode::Usage);
+  };
+  if (arguments.chat && arguments.promptIdsGiven)
+    refuse("--chat has no effect with --prompt-ids", "token ids are taken as they are",
+           "leave one of the two out");
+  if (!arguments.system.empty() && !arguments.messagesFile.empty())
+    refuse("--system has no effect with --messages", "the file holds the whole conversation",
+           "put the system message into the file");
+  if (arguments.chat)
+    return;
+  std::pair<bool, const char *> ofChat[] = {
+      {arguments.thinkingGiven, "--thinking has no effect without --chat"},
+      {!arguments.system.empty(), "--system has no effect without --chat"},
+      {!arguments.effort.empty(), "--effort has no effect without --chat"},
+      {!arguments.toolsFile.empty(), "--tools has no effect without --chat"}};
+  for (auto [given, what] : ofChat)
+    if (given)
+      refuse(what, "it is a part of the chat template", "add --chat, or leave it out");
+}
 
 std::string readText(const std::string &path) {
   if (path == "-")
@@ -111,7 +142,7 @@ std::string chatMessages(const Arguments &arguments, const std::string &prompt) 
 
 std::vector<int32_t> promptIds(const Arguments &arguments, const TextSide &side) {
   if (arguments.promptIdsGiven)
-    return arguments.promptIds;
+    return readTokenIds(arguments.promptIds);
   std::string prompt =
       arguments.promptFile.empty() ? arguments.prompt : readText(arguments.promptFile);
   if (prompt.empty() && arguments.messagesFile.empty())
@@ -189,6 +220,9 @@ public:
       show("\n");
   }
 
+  /// True when text or ids are written as they come.
+  bool streams() const { return !arguments.json; }
+
   std::vector<int32_t> ids;
   std::string text;
   std::string reason = "length";
@@ -228,8 +262,14 @@ Timing generate(Session &session, std::vector<int32_t> prompt,
   std::vector<Append> appends = {{sequence, prompt, Want::Last}};
   session.run(appends, sink);
   Clock::time_point prefilled = Clock::now();
+  if (output.streams())
+    session.setRecorded({}); // no message in the midst of the text
   appends[0].tokens = {&token, 1};
-  for (uint32_t made = 1; output.take(token) && made < maxTokens && !interrupted; ++made) {
+  for (uint32_t made = 1; output.take(token) && made < maxTokens; ++made) {
+    if (interrupted) {
+      output.reason = "interrupted";
+      break;
+    }
     ++position;
     session.run(appends, sink);
   }
@@ -290,6 +330,7 @@ void printJson(const Output &output, bool hasText, size_t prompt, const Timing &
 }
 
 int runGenerate(const Arguments &arguments) {
+  checkUsage(arguments);
   std::unique_ptr<Engine> engine = openEngine(arguments.run);
   TextSide side(arguments, *engine->tables().model());
   std::vector<int32_t> prompt = promptIds(arguments, side);
@@ -301,13 +342,13 @@ int runGenerate(const Arguments &arguments) {
   Session session(*engine, options);
   mentionGraphs(session);
 
-  std::signal(SIGINT, [](int) { interrupted = true; });
+  std::signal(SIGINT, interrupt);
   std::signal(SIGPIPE, SIG_IGN);
   Timing time = generate(session, prompt, parameters, arguments.maxTokens, output);
   if (arguments.json)
     printJson(output, side.tokenizer.has_value(), prompt.size(), time);
   report(*engine, options, prompt.size(), output.ids.size(), time);
-  return 0;
+  return output.reason == "interrupted" ? interruptedCode : 0;
 }
 
 void addPromptOptions(CLI::App &app, Arguments &arguments) {
@@ -316,7 +357,7 @@ void addPromptOptions(CLI::App &app, Arguments &arguments) {
                                      "File with the text; - = standard input");
   CLI::Option *ids = app.add_option("--prompt-ids", arguments.promptIds,
                                     "Token ids to continue, separated by commas")
-                         ->delimiter(',');
+                         ->check(tokenIds());
   CLI::Option *messages = app.add_option("--messages", arguments.messagesFile,
                                          "JSON file with a conversation; implies --chat");
   prompt->excludes(file)->excludes(ids)->excludes(messages);
@@ -325,14 +366,16 @@ void addPromptOptions(CLI::App &app, Arguments &arguments) {
   app.add_flag("--no-bos", arguments.noBos, "Do not put the BOS token before the text");
   app.add_flag("--chat", arguments.chat, "Take the prompt as a user's message");
   app.add_option("--system", arguments.system, "System message of --chat");
-  app.add_option("--thinking", arguments.thinking, "adaptive, enabled or disabled, for --chat")
-      ->capture_default_str();
+  CLI::Option *thinking =
+      app.add_option("--thinking", arguments.thinking, "adaptive, enabled or disabled, for --chat")
+          ->capture_default_str();
   app.add_option("--effort", arguments.effort, "Reasoning effort, for --chat");
   app.add_option("--tools", arguments.toolsFile, "JSON file with tools, for --chat");
   app.add_option("--tokenizer", arguments.tokenizer,
                  "Folder with tokenizer.json; default: the weights' folder");
   app.parse_complete_callback([=, &arguments] {
     arguments.promptIdsGiven = ids->count() > 0;
+    arguments.thinkingGiven = thinking->count() > 0;
     arguments.chat |= messages->count() > 0;
     if (prompt->count() + file->count() + ids->count() + messages->count() == 0)
       throw CLI::RequiredError("one of --prompt, --prompt-file, --prompt-ids, --messages");

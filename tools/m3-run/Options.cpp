@@ -2,11 +2,18 @@
 
 #include "tools/common/ReadWeights.h"
 
+#include "runtime/base/Error.h"
 #include "runtime/base/Log.h"
 #include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "tools/common/Numbers.h"
 
 namespace m3c {
+
+void checkDeviceChoice(const std::string &device, const std::string &emulate) {
+  if (!device.empty() && !emulate.empty())
+    throw Error("--device has no effect with --emulate", "--device",
+                "an emulated target runs on the CPU", "leave one of the two out", ExitCode::Usage);
+}
 
 void addRunOptions(CLI::App &app, RunOptions &options) {
   app.add_option("plan", options.plan, "Plan file that `m3c compile` wrote")->required();
@@ -37,6 +44,7 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
 }
 
 std::unique_ptr<Engine> openEngine(const RunOptions &options) {
+  checkDeviceChoice(options.device, options.emulate);
   auto engine = std::make_unique<Engine>(plan::PlanFile::open(options.plan),
                                          hal::DeviceOptions{options.threads, true, options.device,
                                                             options.checkLaunches, options.emulate,

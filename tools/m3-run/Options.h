@@ -29,6 +29,9 @@ struct RunOptions {
 /// Adds the options to a command's parser.
 void addRunOptions(CLI::App &app, RunOptions &options);
 
+/// Refuses both together.
+void checkDeviceChoice(const std::string &device, const std::string &emulate);
+
 /// Opens the plan and loads its code.
 std::unique_ptr<Engine> openEngine(const RunOptions &options);
 

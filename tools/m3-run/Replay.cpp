@@ -18,6 +18,7 @@ struct Arguments {
 };
 
 std::unique_ptr<hal::Device> openFor(const Arguments &arguments) {
+  checkDeviceChoice(arguments.device, arguments.emulate);
   if (!arguments.emulate.empty())
     return hal::openEmulatedDevice(hal::loadEmulator(), {arguments.emulate, arguments.seed, 0});
   hal::DeviceOptions options;

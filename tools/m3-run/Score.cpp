@@ -1,10 +1,12 @@
 // `m3-run score`: log-probabilities, choices and greedy continuations of given token ids.
 #include "runtime/base/Error.h"
+#include "runtime/base/OutputPlace.h"
 #include "runtime/score/Scorer.h"
 #include "tools/common/Numbers.h"
 #include "tools/m3-run/Options.h"
 
 #include <chrono>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -21,6 +23,10 @@ struct Arguments {
 int runScore(Arguments arguments) {
   ScoreOptions &options = arguments.score;
   options.chunk = arguments.run.chunk;
+  std::vector<std::filesystem::path> inputs = {arguments.run.plan, arguments.input};
+  if (!isSynthetic(arguments.run.weights))
+    inputs.push_back(arguments.run.weights);
+  requireOutputPlace(arguments.output, inputs);
   for (const std::string &what : arguments.trace)
     (what == "blocks" ? options.traceBlocks : options.traceExperts) = true;
 
@@ -28,8 +34,14 @@ int runScore(Arguments arguments) {
   ScoreInput input = ScoreInput::read(arguments.input, engine->tables().model()->vocab());
   SessionOptions session = scoreSession(*engine, input, options);
   applyTo(session, arguments.run);
+  uint64_t needed = session.pages;
   if (arguments.run.pages)
     session.pages = arguments.run.pages;
+  checkLengths(*engine, input, options, session);
+  if (session.pages < needed)
+    throw Error(fmt::format("{} pages of the cache are too few", session.pages), "--kv-pages",
+                fmt::format("texts and prompts in batches of {} need {}", options.batch, needed),
+                "raise --kv-pages or lower --batch");
   loadWeights(*engine, arguments.run, session);
   Session sequences(*engine, session);
   mentionGraphs(sequences);

@@ -7,9 +7,6 @@
 
 namespace m3c::hal::emulator {
 
-/// Changes with this file.
-inline constexpr uint32_t apiVersion = 1;
-
 struct Emulator;
 struct Program;
 
@@ -74,6 +71,12 @@ struct Api {
   bool (*launch)(Emulator *, const Launch &, const Report &);
   Counts (*counts)(const Emulator *);
 };
+
+/// Changes with this file: a number, and the sizes of what crosses, so that a library with another
+/// layout is refused even where the number was forgotten.
+inline constexpr uint32_t apiVersion =
+    2u << 24 |
+    uint32_t(sizeof(Options) + sizeof(Source) + sizeof(Launch) + sizeof(Counts) + sizeof(Api));
 
 /// The one symbol of the library.
 using GetApi = const Api *(*)();

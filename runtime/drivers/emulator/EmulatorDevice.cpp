@@ -194,7 +194,8 @@ EmulatedModule::EmulatedModule(EmulatedDevice &device, std::span<const std::byte
   if (!all.is_object() || !all.contains("text") || !all.contains("headers"))
     throw Error(fmt::format("cannot load code object {}", name), moduleName,
                 "an emulated device runs kernels from their sources, and this is code",
-                "keep the sources in the plan, and name the target with --emulate");
+                "compile again with `m3c compile --keep-sources`, and name the target with "
+                "--emulate");
   text = all["text"];
   headers = all["headers"].get<decltype(headers)>();
 }

@@ -35,10 +35,12 @@ static const emulator::Api &openLibrary() {
     const emulator::Api *api = get ? get() : nullptr;
     if (api && api->version == emulator::apiVersion)
       return *api;
-    tried.push_back(fmt::format("{}: {}", path,
-                                api ? fmt::format("version {} of the interface, {} is needed",
-                                                  api->version, emulator::apiVersion)
-                                    : "it is not the emulator"));
+    tried.push_back(
+        fmt::format("{}: {}", path,
+                    api ? fmt::format("version {:x} of the interface, {:x} is needed: build it "
+                                      "again with the programs",
+                                      api->version, emulator::apiVersion)
+                        : "it is not the emulator"));
     dlclose(handle);
   }
   throw Error("the emulator was not found", "libm3emu.so",
