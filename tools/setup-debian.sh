@@ -41,15 +41,18 @@ m3c_install() {
 
 # m3c_python FILE…: a virtual environment in .venv with the packages of requirements files:
 # tools/requirements.txt has the compilers that come as wheels (m3c looks for them in .venv),
-# tests/requirements.txt what the tests need.
+# tests/requirements.txt what the tests need. What was installed stands in .venv/requirements.txt,
+# written last: an installation that was interrupted is made again. Files that are the beginning of
+# what was installed have nothing to do.
 m3c_python() {
   local stamp=.venv/requirements.txt file arguments=()
-  if [[ ! -f $stamp ]] || ! cat "$@" | cmp -s - "$stamp"; then
+  if [[ ! -f $stamp ]] || ! cat "$@" | cmp -s -n "$(cat "$@" | wc -c)" - "$stamp"; then
     echo "Installing Python packages into .venv:"
     cat "$@" | sed 's/^/  /'
     for file in "$@"; do arguments+=(-r "$file"); done
-    python3 -m venv .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check "${arguments[@]}"
+    python3 -m venv .venv || return
+    .venv/bin/pip install --quiet --disable-pip-version-check "${arguments[@]}" ||
+      return
     cat "$@" >"$stamp"
   fi
 }

@@ -256,6 +256,112 @@ TEST_F(RunTool, SampledIdsDependOnTheSeedAlone) {
   EXPECT_NE(run(command + "2").out, one);
 }
 
+TEST_F(RunTool, OutputsOverInputsAreRefusedFirst) {
+  auto refused = [&](const std::string &output, const std::string &named) {
+    // The plan does not exist: were it opened, the message would be about that.
+    Result result = run("score " + at("none.m3plan") + " --weights " + at("weights") + " --input " +
+                        at("in.safetensors") + " --output " + output);
+    EXPECT_EQ(result.code, 1) << output;
+    for (const std::string &part : {output, named})
+      EXPECT_NE(result.err.find(part), std::string::npos) << part << " / " << result.err;
+    EXPECT_EQ(result.err.find("none.m3plan"), std::string::npos) << result.err;
+  };
+  writeInput({{"ids.x", {1}}});
+  std::string input = text("in.safetensors"), shard = text("weights/model.safetensors");
+  refused(at("in.safetensors"), "choose another place");
+  refused(at("weights/../in.safetensors"), at("in.safetensors"));
+  refused(at("weights/model.safetensors"), at("weights"));
+  refused(at("weights/new.safetensors"), "choose another place");
+  refused(at("nodir/x.safetensors"), at("nodir"));
+  EXPECT_TRUE(input == text("in.safetensors"));
+  EXPECT_TRUE(shard == text("weights/model.safetensors"));
+}
+
+TEST_F(RunTool, TextsThatDoNotFitAreNamedBeforeWeightsAreRead) {
+  auto score = [&](const std::string &options) {
+    return run("score " + at("toy.m3plan") + " --weights " + at("weights") + " --input " +
+               at("in.safetensors") + " --output " + at("out.safetensors") + " " + options);
+  };
+  auto fails = [&](const std::string &options, std::initializer_list<const char *> parts) {
+    Result result = score(options);
+    EXPECT_EQ(result.code, 1) << options;
+    for (const char *part : parts)
+      EXPECT_NE(result.err.find(part), std::string::npos) << part << " / " << result.err;
+  };
+  // The last of the new tokens is not run: 1005 + 20 - 1 is the model's context.
+  writeInput({{"ids.a", {1}}, {"prompt.fits", someIds(1, 1005)}});
+  EXPECT_EQ(score("--max-tokens 20").code, 0);
+  EXPECT_EQ(tensor<int32_t>("greedy.fits").size(), 20u);
+  std::filesystem::remove_all(folder / "weights");
+  fails("--max-tokens 21", {"tensor prompt.fits is too long", "has 1005 tokens",
+                            "with --max-tokens 21 is 1004", "lower --max-tokens"});
+  fails("--max-tokens 2000", {"with --max-tokens 2000 is 0"});
+  writeInput({{"ids.a", {1}}, {"ids.long", someIds(1, 1025)}});
+  fails("", {"tensor ids.long is too long", "longest that fits is 1024", "in.safetensors"});
+  writeInput({{"ids.a", someIds(1, 129)}});
+  fails("--kv-pages 1", {"tensor ids.a is too long", "longest that fits is 128", "--kv-pages"});
+  writeInput({{"ids.a", someIds(1, 129)}, {"ids.b", someIds(2, 129)}});
+  fails("--kv-pages 3 --batch 2", {"3 pages of the cache are too few", "need 4"});
+}
+
+TEST_F(RunTool, CheckpointWithoutItsConfigIsRefused) {
+  plan::PlanWriter writer = test::toyPlan();
+  writer.setManifest(R"({"checkpoint": {"config": "0123"}})");
+  writer.publish(folder / "toy.m3plan");
+  Result result = run("generate " + plan() + " --prompt-ids 1 --ids --max-tokens 1");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find(at("weights/config.json") + " does not exist"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(run("generate " + at("toy.m3plan") +
+                " --weights synthetic:1 --prompt-ids 1 --ids --max-tokens 1")
+                .code,
+            0);
+}
+
+TEST_F(RunTool, OptionsWithoutEffectAreRefused) {
+  auto refused = [&](const std::string &arguments, const char *message) {
+    Result result = run("generate " + plan() + " --max-tokens 1 --ids " + arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_NE(result.err.find(message), std::string::npos) << message << " / " << result.err;
+  };
+  refused("--prompt a --thinking adaptive", "--thinking has no effect without --chat");
+  refused("--prompt a --system b", "--system has no effect without --chat");
+  refused("--prompt a --effort low", "--effort has no effect without --chat");
+  refused("--prompt a --tools x.json", "--tools has no effect without --chat");
+  refused("--prompt-ids 1 --chat", "--chat has no effect with --prompt-ids");
+  refused("--messages x.json --system b", "--system has no effect with --messages");
+  refused("--prompt-ids 1 --device host --emulate toy", "--device has no effect with --emulate");
+  refused("--prompt-ids 1,,2", "'' is no token id");
+  refused("--prompt-ids 1,", "'' is no token id");
+  refused("--prompt-ids 99999999999", "99999999999 is too large");
+  refused("--prompt-ids 1 --device host:1", "there is one host device, host:0");
+}
+
+TEST_F(RunTool, AnInterruptedTextSaysSo) {
+  // The signal comes as soon as the program catches it (bit 1 of SigCgt), long before the last
+  // token.
+  test::toyPlan({.maxPositions = 1 << 20}).publish(folder / "toy.m3plan");
+  for (const char *form : {"--json", "--ids"}) {
+    int status = std::system(
+        fmt::format("sh -c '{0} generate {1} --prompt-ids 5 {2} --ignore-eos --max-tokens 1000000 "
+                    ">{3} 2>{4} & p=$!; until grep -q \"SigCgt:.*[2367abef]$\" /proc/$p/status; do "
+                    "sleep 0.02; done; kill -INT $p; wait $p'",
+                    M3_RUN, plan(), form, at("out"), at("err"))
+            .c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 130) << text("err");
+    if (std::string(form) == "--ids") {
+      EXPECT_NE(text("err").find("tokens/s"), std::string::npos) << text("err");
+      EXPECT_TRUE(text("out").ends_with("\n"));
+      continue;
+    }
+    nlohmann::json out = nlohmann::json::parse(text("out"));
+    EXPECT_EQ(out["finish_reason"], "interrupted");
+    EXPECT_EQ(out["ids"].size(), out["completion_tokens"]);
+    EXPECT_LT(out["ids"].size(), 1000000u);
+  }
+}
+
 TEST_F(RunTool, NeedsNoCompilerAndNoGpuLibrary) {
   int status = std::system(fmt::format("ldd {} > {} && readelf -d {} >> {}", M3_RUN,
                                        at("libraries"), M3_RUN, at("libraries"))

@@ -13,6 +13,7 @@ struct Options {
   std::optional<uint32_t> top;
   int64_t offset = 0;
   std::vector<int32_t> ids;
+  std::string promptIds;
   std::optional<double> share;
   double bounded = 0, heat = 0;
   std::string name;
@@ -26,6 +27,7 @@ std::string parse(const std::string &line, Options &options) {
   app.add_option("--top", options.top);
   app.add_option("--offset", options.offset);
   app.add_option("--ids", options.ids)->delimiter(',');
+  app.add_option("--prompt-ids", options.promptIds)->check(m3c::tokenIds());
   app.add_option("--share", options.share);
   app.add_option("--bounded", options.bounded)->check(CLI::Range(0.01, 1.0));
   app.add_option("--heat", options.heat)->check(m3c::zeroOrMore());
@@ -58,6 +60,13 @@ TEST(Numbers, WhatDoesNotFitIsRefusedByName) {
                            "--offset -9223372036854775809",
                            "--ids 1,2147483648",
                            "--ids 1,x",
+                           "--prompt-ids=",
+                           "--prompt-ids 1,,2",
+                           "--prompt-ids 1,2,",
+                           "--prompt-ids ,1",
+                           "--prompt-ids 1,2147483648",
+                           "--prompt-ids 01",
+                           "--prompt-ids 1.5",
                            "--share nan",
                            "--share inf",
                            "--share 1e999",
@@ -89,6 +98,11 @@ TEST(Numbers, WhatFitsIsTakenExactly) {
   EXPECT_EQ(options.ids, (std::vector<int32_t>{0, -1, INT32_MAX}));
   EXPECT_EQ(options.share, -1.5e-3);
   EXPECT_EQ(options.name, "010");
+}
+
+TEST(Numbers, TokenIdsAreTakenApart) {
+  EXPECT_EQ(m3c::readTokenIds("7"), (std::vector<int32_t>{7}));
+  EXPECT_EQ(m3c::readTokenIds("0,-1,2147483647"), (std::vector<int32_t>{0, -1, INT32_MAX}));
 }
 
 } // namespace
