@@ -47,7 +47,12 @@ TEST(EmulatedDevice, SaysWhatCannotBeEmulated) {
 TEST(EmulatedDevice, RefusesMachineCode) {
   std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 1});
   std::vector<std::byte> code(64, std::byte(0x7f));
-  EXPECT_THROW(device->load(code, "cubin"), Error);
+  try {
+    device->load(code, "cubin");
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_NE(error.next().find("m3c compile --keep-sources"), std::string::npos) << error.what();
+  }
 }
 
 TEST(EmulatedDevice, TextThatDoesNotCompileIsNamedWithItsLine) {

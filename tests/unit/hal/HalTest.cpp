@@ -106,4 +106,12 @@ TEST(Targets, TheMostDemandingOneThatFitsIsTaken) {
   EXPECT_EQ(chipFor({"a", "b"}), "small");
   EXPECT_EQ(chipFor({"a", "b", "d"}), "other");
   EXPECT_EQ(chipFor({"b"}), "none");
+
+  // Three chips of one target: its name once.
+  try {
+    openDeviceFor(plan.tables(), "toy.m3plan", {.emulate = "wrong"});
+    ADD_FAILURE();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.why(), "it has code for toy");
+  }
 }

@@ -337,6 +337,14 @@ TEST_F(RunTool, OptionsWithoutEffectAreRefused) {
   refused("--prompt-ids 1 --device host:1", "there is one host device, host:0");
 }
 
+TEST_F(RunTool, AnotherVersionOfTheEmulatorIsRefused) {
+  ASSERT_EQ(setenv("M3C_EMULATOR", OLD_EMULATOR, 1), 0);
+  Result result = run("generate " + plan() + " --prompt-ids 1 --ids --emulate toy");
+  unsetenv("M3C_EMULATOR");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("version 1 of the interface"), std::string::npos) << result.err;
+}
+
 TEST_F(RunTool, AnInterruptedTextSaysSo) {
   // The signal comes as soon as the program catches it (bit 1 of SigCgt), long before the last
   // token.
