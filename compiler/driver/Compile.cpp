@@ -39,6 +39,7 @@ public:
       log::warning("{}", warning);
     result.warnings = model.findings.warnings;
     warnUninspected();
+    warnShared();
     cacheChoice = chooseCache(options, model);
     result.cacheRule =
         fmt::format("cache {}, grid {}: {}", cacheChoice.type, cacheChoice.grid, cacheChoice.why);
@@ -90,8 +91,32 @@ private:
   void checkOptions() {
     checkDisabled(options.disabledPasses);
     checkDumped(options.dumpAfter);
+    checkBuckets();
     chooseChips();
     chooseActivations();
+  }
+
+  void warnShared() {
+    if (!sharedDefault)
+      return;
+    result.warnings.push_back(
+        fmt::format("activations={}: {}; --numerics says it, or compile a plan for each target",
+                    options.activations, activationsRule));
+    log::warning("{}", result.warnings.back());
+  }
+
+  /// Tables and recorded graphs grow with each bucket, the arena with its rows.
+  void checkBuckets() const {
+    constexpr int64_t mostRows = 65536;
+    constexpr size_t mostBuckets = 64;
+    const std::vector<int64_t> &rows = options.buckets;
+    if (!rows.empty() && (rows.front() < 1 || rows.back() > mostRows || rows.size() > mostBuckets ||
+                          !std::ranges::is_sorted(rows, std::less_equal<int64_t>())))
+      throw Error(
+          fmt::format("--buckets {} cannot be", fmt::join(rows, ",")), "--buckets",
+          fmt::format("row counts rise strictly, from 1 to {} at most; there are {} at most",
+                      mostRows, mostBuckets),
+          "write them as in --buckets 1,8,64", ExitCode::Usage);
   }
 
   /// A plan whose machine code nothing has looked at says so, here and in its manifest.
@@ -110,6 +135,7 @@ private:
     if (options.activations.empty()) {
       options.activations = chips.front().target->activations().front();
       activationsRule = "the target's default";
+      noteShared();
     }
     for (const auto &[target, chip] : chips)
       if (std::vector<std::string> choices = target->activations();
@@ -119,14 +145,24 @@ private:
                     "write activations= and one of these", ExitCode::Usage);
   }
 
+  /// A target whose own default is another one does not lose it silently.
+  void noteShared() {
+    const Target *first = chips.front().target;
+    for (const auto &[target, chip] : chips)
+      if (std::string own = target->activations().front(); own != options.activations) {
+        activationsRule = fmt::format(
+            "the default of {}, the first target; {} alone has {}, but a plan has one for all",
+            first->name().str(), target->name().str(), own);
+        sharedDefault = true;
+        return;
+      }
+  }
+
   void chooseChips() {
     if (options.targets.empty())
       options.targets.push_back(allTargets().front()->name().str());
     for (const std::string &name : options.targets) {
-      const Target *target = findTarget(name);
-      if (!target)
-        throw Error(fmt::format("unknown target '{}'", name), "--target", "",
-                    "`m3c targets` lists them", ExitCode::Usage);
+      const Target *target = &requireTarget(name);
       for (const Chip &chip : target->chips())
         if ((options.chips.empty() || std::ranges::count(options.chips, chip.name)) &&
             std::ranges::none_of(chips, [&](auto &known) { return known.chip.name == chip.name; }))
@@ -249,6 +285,7 @@ private:
   ImportedModel model;
   CacheChoice cacheChoice;
   std::string activationsRule; // why the activations are what they are
+  bool sharedDefault = false;  // they are not what each target would have alone
   std::vector<ChipTarget> chips;
   uint64_t passesRun = 0;
   std::vector<StageTime> kernelTimes;

@@ -2,10 +2,12 @@
 
 #include "compiler/codegen/CppPrinter.h"
 #include "compiler/driver/Interrupt.h"
+#include "passes/targets/common/Accelerators.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -14,6 +16,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace m3c {
 
@@ -85,6 +88,19 @@ std::string headersDigest(const Target &target) {
 }
 
 } // namespace
+
+const Target &requireTarget(const std::string &name) {
+  if (const Target *target = findTarget(name))
+    return *target;
+  std::vector<std::string> built;
+  for (const auto &target : allTargets())
+    built.push_back(target->name().str());
+  bool planned = std::ranges::count(plannedTargets(), name, &PlannedTarget::name) > 0;
+  throw Error(planned ? fmt::format("this version does not compile for {} yet", name)
+                      : fmt::format("unknown target '{}'", name),
+              "--target", fmt::format("it compiles for {}", fmt::join(built, ", ")),
+              "`m3c targets` lists them", ExitCode::Usage);
+}
 
 std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target,
                                      const Chip &chip) {

@@ -11,6 +11,10 @@
 
 namespace m3c {
 
+/// The target that --target names. Throws Error (wrong usage) for one that this version does not
+/// compile for, be it planned or unknown.
+const Target &requireTarget(const std::string &name);
+
 /// A kernel of one chip as text, ready to be built.
 struct KernelText {
   std::string name, family, schedule;

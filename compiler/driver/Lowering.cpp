@@ -4,7 +4,6 @@
 #include "dialects/plan/Plan.h"
 #include "dialects/tile/Tile.h"
 #include "models/minimax_m3/GraphBuilder.h"
-#include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 
 #include <algorithm>
@@ -50,9 +49,33 @@ void Lowering::runPasses(const std::vector<ChipTarget> &chips,
   runOn(*graph, graphSteps(options.buckets), "", after);
   for (const auto &[target, chip] : chips) {
     variants.push_back({target, chip, graph->clone(), {}});
-    runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);
+    try {
+      runOn(*variants.back().module, chipSteps(chip.name, options.schedule), chip.name, after);
+    } catch (const Error &error) {
+      refuseSchedule(error, chip.name);
+      throw;
+    }
   }
   checkSchedule();
+}
+
+/// A kernel that the target's own table shapes passes; where choices were given, they are at fault.
+void Lowering::refuseSchedule(const Error &error, const std::string &chip) const {
+  if (options.schedule.empty() || error.code() == ExitCode::Usage)
+    return;
+  std::string rule = error.why().substr(0, error.why().find('\n'));
+  rule = rule.substr(0, rule.find(" '!")); // the rest is a type of the IR
+  std::vector<std::string> parts;
+  for (const std::string &given : options.schedule) {
+    size_t dot = given.find('.'), equals = given.find('=');
+    parts.push_back(fmt::format("{} = {} for the family {}",
+                                given.substr(dot + 1, equals - dot - 1), given.substr(equals + 1),
+                                given.substr(0, dot)));
+  }
+  throw Error(fmt::format("no kernel for {} can be made with {}", chip, fmt::join(parts, ", ")),
+              "--schedule", rule,
+              "choose other numbers; `m3c explain` shows those of a plan made without them",
+              ExitCode::Usage);
 }
 
 void Lowering::checkSchedule() {

@@ -5,6 +5,7 @@
 #include "compiler/driver/Manifest.h"
 #include "compiler/driver/PassSteps.h"
 #include "compiler/planfile/PlanBuilder.h"
+#include "runtime/base/Error.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -43,6 +44,8 @@ private:
 
   // Throws Error for an override that no kernel of any chip has.
   void checkSchedule();
+  // The error of a pass as one about the choices that were given; returns when there are none.
+  void refuseSchedule(const Error &error, const std::string &chip) const;
   void runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps, const std::string &prefix,
              const std::function<void(const std::string &, double)> &after);
   void dump(const PassStep &step, mlir::ModuleOp module, const std::string &prefix);

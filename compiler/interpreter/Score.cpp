@@ -179,11 +179,19 @@ std::vector<int32_t> Scorer::greedy(const std::vector<int32_t> &prompt, int64_t 
   return tokens;
 }
 
-void scoreFile(
-    Scorer &scorer, const ModelConfig &config, const std::string &input, const std::string &output,
-    const ScoreOptions &options,
-    const std::function<void(size_t done, size_t total, const std::string &)> &progress) {
+ScoreCounts
+scoreFile(Scorer &scorer, const ModelConfig &config, const std::string &input,
+          const std::string &output, const ScoreOptions &options,
+          const std::function<void(size_t done, size_t total, const std::string &)> &progress) {
   SafetensorsFile file = SafetensorsFile::open(input);
+  ScoreCounts counts;
+  for (const TensorEntry &entry : file.tensors()) {
+    counts.texts += entry.name.starts_with("ids.");
+    counts.prompts += entry.name.starts_with("prompt.");
+  }
+  if (counts.texts + counts.prompts == 0)
+    throw Error(fmt::format("{} has nothing to score", input), input,
+                "there is no tensor ids.X or prompt.N");
   SafetensorsWriter writer;
   size_t done = 0;
   for (const TensorEntry &entry : file.tensors()) {
@@ -202,6 +210,7 @@ void scoreFile(
     }
   }
   writer.write(output);
+  return counts;
 }
 
 } // namespace m3c::interpreter

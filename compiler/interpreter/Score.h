@@ -44,10 +44,17 @@ struct ScoreOptions {
   bool traceBlocks = false, traceExperts = false;
 };
 
+/// What a file asked for.
+struct ScoreCounts {
+  size_t texts = 0, prompts = 0;
+};
+
 /// For every `ids.X` of the input file the score's tensors, for every `prompt.X` `greedy.X`,
-/// written as one file. `progress` is told the name of the tensor that is worked on.
-void scoreFile(Scorer &scorer, const ModelConfig &config, const std::string &input,
-               const std::string &output, const ScoreOptions &options,
-               const std::function<void(size_t done, size_t total, const std::string &)> &progress);
+/// written as one file. Throws Error when the file has neither. `progress` is told the name of the
+/// tensor that is worked on.
+ScoreCounts
+scoreFile(Scorer &scorer, const ModelConfig &config, const std::string &input,
+          const std::string &output, const ScoreOptions &options,
+          const std::function<void(size_t done, size_t total, const std::string &)> &progress);
 
 } // namespace m3c::interpreter

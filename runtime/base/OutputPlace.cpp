@@ -1,8 +1,7 @@
 #include "runtime/base/OutputPlace.h"
 
 #include "runtime/base/Error.h"
-
-#include <unistd.h>
+#include "runtime/base/FileWriter.h"
 
 #include <algorithm>
 
@@ -49,18 +48,11 @@ void requireApart(const fs::path &output, std::span<const fs::path> inputs) {
 
 void requireWritable(const fs::path &output) {
   std::error_code error;
-  if (fs::exists(output, error) && !fs::is_regular_file(output, error))
-    throw Error("cannot write " + output.string(), output.string(),
-                fs::is_directory(output, error) ? "it is a folder" : "it is not a regular file",
-                "give the name of a file");
   fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   if (!fs::is_directory(folder, error))
     throw Error("cannot write " + output.string(), output.string(),
                 fmt::format("there is no folder {}", folder.string()), "make the folder first");
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw Error("cannot write " + output.string(), output.string(),
-                fmt::format("the folder {} cannot be written", folder.string()),
-                "choose another place for the output");
+  FileWriter probe(output); // leaves nothing behind, and knows of disks that are only read
 }
 
 void requireOutputPlace(const fs::path &output, std::span<const fs::path> inputs) {

@@ -82,6 +82,31 @@ class Check(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output", done.stderr)
 
+    def test_more_than_a_buffer_for_a_full_standard_output(self):
+        chips = ["--chip", "b300,b200,h200,h100,rubin", "--count", "1,2,4,8,16", "--kv", "all"]
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([M3C, "capacity", "--json", *chips], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write to standard output", done.stderr)
+        self.assertNotIn("fault", done.stderr)
+
+    def test_an_unknown_command_is_named(self):
+        done = m3c("frobnicate", "--json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no command 'frobnicate'", done.stderr)
+
+    def test_capacity_reads_regular_files_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe, large = os.path.join(folder, "pipe"), os.path.join(folder, "large")
+            os.mkfifo(pipe)
+            with open(large, "wb") as file:
+                file.truncate((16 << 20) + 1)
+            for path, why in ((pipe, "regular file"), ("/dev/zero", "regular file"), (large, "16777216")):
+                done = subprocess.run([M3C, "capacity", path], capture_output=True, text=True, check=False, timeout=20)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(why, done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

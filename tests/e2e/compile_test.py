@@ -136,6 +136,8 @@ class Compile(Folder):
         one = sorted(chips)[0]
         self.m3c("extract", "p.m3plan", "-o", "one", "--target", one)
         self.assertTrue(all(f".{one}." in path.name for path in (self.root / "one/code").iterdir()))
+        done = self.m3c("extract", "p.m3plan", "-o", "one", code=1)  # not over another extraction
+        self.assertIn("has other files", done.stderr)
         self.m3c("extract", "p.m3plan", "-o", "none", "--target", "z80", code=2)
         self.m3c("verify", "p.m3plan", "--checkpoint", NANO)
         self.m3c("verify", "p.m3plan", "--checkpoint", os.path.join(DATA, "m3-tiny"), code=1)
@@ -208,6 +210,16 @@ class Numerics(Folder):
         self.assertLess(forecasts[1]["arena_bytes"], forecasts[0]["arena_bytes"])
         self.assertEqual(forecasts[1]["launches"], forecasts[0]["launches"])
 
+    def test_targets_with_other_defaults_share_one_with_a_warning(self):
+        def compile_for(*args):
+            done = self.m3c("compile", NANO, "--dry-run", "--json", "--buckets", "1", "--target", *args)
+            return [text for text in json.loads(done.stdout)["warnings"] if text.startswith("activations")]
+
+        (warning,) = compile_for("x86,sm90")
+        self.assertIn("activations=f32: the default of x86, the first target; sm90 alone has bf16", warning)
+        self.assertEqual(compile_for("x86"), [])
+        self.assertEqual(compile_for("x86,sm90", "--numerics", "activations=f32"), [])
+
     def test_unknown_values_are_refused_with_the_list(self):
         for entry in ("activations=fp8", "activations", "weights=f32"):
             done = self.m3c("compile", NANO, "-o", "p.m3plan", "--numerics", entry, code=2)
@@ -225,10 +237,52 @@ class Circumstances(Folder):
         self.assertEqual(self.names(), [])
 
     def test_output_that_cannot_be_written(self):
-        self.m3c("compile", NANO, "-o", "absent/p.m3plan", code=1)
+        done = self.m3c("compile", NANO, "-o", "absent/p.m3plan", "--timing", "--progress=plain", code=1)
+        self.assertIn("no folder absent", done.stderr)
+        self.assertNotIn("reading headers", done.stderr)  # before any stage
         done = self.m3c("compile", NANO, "-o", "/proc/p.m3plan", code=1)
         self.assertIn("error: ", done.stderr)
         self.assertEqual(self.names(), [])
+
+    def test_what_is_read_is_not_written(self):
+        shutil.copytree(NANO, self.root / "model")
+        before = {path: path.read_bytes() for path in (self.root / "model").rglob("*") if path.is_file()}
+        (self.root / "ids").write_bytes(b"not read")
+        for args in (["compile", "model", "-o", "model/config.json"], ["compile", "model", "-o", "model/p.m3plan"],
+                     ["compile", "model", "-o", "p", "--dump-after", "all", "--dump-dir", "model/dump"],
+                     ["interpret", "model", "--input", "ids", "--output", "./ids"],
+                     ["interpret", "model", "--input", "ids", "--output", "model/scores"]):
+            done = self.m3c(*args, code=1)
+            self.assertIn("choose another place", done.stderr)
+        done = self.m3c("interpret", "model", "--input", "ids", "--output", "absent/scores", code=1)
+        self.assertIn("no folder absent", done.stderr)
+        after = {path: path.read_bytes() for path in (self.root / "model").rglob("*") if path.is_file()}
+        self.assertEqual(before, after)
+        self.assertEqual(self.names(), ["ids", "model"])
+
+    def test_nothing_to_score(self):
+        header = b'{"other":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}}'
+        (self.root / "in").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+        done = self.m3c("interpret", NANO, "--input", "in", "--output", "out", code=1)
+        self.assertIn("has nothing to score", done.stderr)
+        self.assertEqual(self.names(), ["in"])
+
+    def test_buckets_are_checked(self):
+        for rows in ("8,1", "0", "1,1", "65537", ",".join(map(str, range(1, 67)))):
+            done = self.m3c("compile", NANO, "-o", "p.m3plan", "--buckets", rows, code=2)
+            self.assertIn("rise strictly", done.stderr)
+            self.assertNotIn("the pass", done.stderr)
+
+    def test_a_schedule_that_no_kernel_can_have(self):
+        for value in ("0", "7"):
+            done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(),
+                            "--schedule", f"attention.chunk={value}", code=2)
+            self.assertIn(f"chunk = {value} for the family attention", done.stderr)
+            self.assertNotIn("!tile", done.stderr)
+
+    def test_a_target_of_a_later_version(self):
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", "sm100", code=2)
+        self.assertIn("does not compile for sm100 yet", done.stderr)
 
     def test_a_cache_that_cannot_be_written_is_a_warning(self):
         (self.root / "file").write_text("")

@@ -5,6 +5,7 @@ usage: json_test.py BIN DATA_DIR DOCUMENT"""
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,10 @@ class Keys(unittest.TestCase):
         rows = documented()
         with tempfile.TemporaryDirectory() as folder:
             plan = os.path.join(folder, "p.m3plan")
+            ids = os.path.join(folder, "ids")
+            header = json.dumps({"ids.0": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+            with open(ids, "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header + struct.pack("<2i", 1, 2))
             # The plan is made by the row of `m3c compile`, which comes first.
             arguments = {
                 "m3c compile": [MODEL, "-o", plan, "--chip", "x86-avx2", "--cache-dir", os.path.join(folder, "cache")],
@@ -37,6 +42,7 @@ class Keys(unittest.TestCase):
                 "m3c diff": [plan, plan],
                 "m3c capacity": [],
                 "m3c build-kernel": [KERNEL, "--chip", "x86-avx2", "-o", folder],
+                "m3c interpret": [MODEL, "--input", ids, "--output", os.path.join(folder, "scores")],
                 "m3c doctor": [],
                 "m3c targets": [],
                 "m3-run generate": [plan, "--weights", MODEL, "--prompt-ids", "1", "--max-tokens", "1"],

@@ -3,22 +3,30 @@
 #include "runtime/base/Error.h"
 #include "tools/common/Numbers.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace m3c {
 namespace {
 
+Error outputError(int code) {
+  return Error("cannot write to standard output", "standard output",
+               std::generic_category().message(code));
+}
+
 void flushOutput() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    throw Error("cannot write to standard output", "standard output",
-                std::generic_category().message(errno));
+    throw outputError(errno);
 }
 
 int runCommand(const std::function<int()> &run) {
@@ -31,10 +39,30 @@ int runCommand(const std::function<int()> &run) {
     return int(error.code());
   } catch (const std::bad_alloc &) {
     fmt::print(stderr, "error: out of memory\n");
+  } catch (
+      const std::system_error &error) { // what printing throws, when more than a buffer is lost
+    if (std::ferror(stdout))
+      fmt::print(stderr, "{}\n", outputError(error.code().value()).what());
+    else
+      fmt::print(stderr, "error: {}\n  why:   a fault inside m3c\n", error.what());
   } catch (const std::exception &error) {
     fmt::print(stderr, "error: {}\n  why:   a fault inside m3c\n", error.what());
   }
   return int(ExitCode::Failure);
+}
+
+/// The first argument is a command or an option of the program itself; those take no values.
+void checkCommand(const char *name, std::span<const Command> commands, int argc, char **argv) {
+  if (argc < 2 || argv[1][0] == '-' ||
+      std::ranges::count(commands, std::string_view(argv[1]), &Command::name))
+    return;
+  std::vector<std::string_view> known;
+  for (const Command &command : commands)
+    known.push_back(command.name);
+  throw Error(
+      fmt::format("{} has no command '{}'", name, argv[1]), name, "",
+      fmt::format("choose one of {}; {} --help says what they do", fmt::join(known, ", "), name),
+      ExitCode::Usage);
 }
 
 } // namespace
@@ -52,7 +80,11 @@ int runProgram(const char *name, const char *description, std::span<const Comman
     sub->final_callback([&chosen, run] { chosen = run; });
   }
   try {
+    checkCommand(name, commands, argc, argv);
     app.parse(argc, argv);
+  } catch (const Error &error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return int(error.code());
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : int(ExitCode::Usage);
   }

@@ -1,5 +1,6 @@
 // `m3c build-kernel K.mlir --target T`: a tile kernel as text to machine code.
 #include "compiler/driver/BuildKernel.h"
+#include "compiler/driver/Kernels.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 #include "runtime/base/Log.h"
@@ -28,10 +29,7 @@ void write(const std::filesystem::path &path, std::span<const std::byte> bytes) 
 
 int runBuildKernel(const BuildKernelOptions &options) {
   const Target *target =
-      options.target.empty() ? allTargets().front().get() : findTarget(options.target);
-  if (!target)
-    throw Error(fmt::format("unknown target '{}'", options.target), "--target", "",
-                "`m3c targets` lists them", ExitCode::Usage);
+      options.target.empty() ? allTargets().front().get() : &requireTarget(options.target);
   Inspector inspector = target->inspector();
   if (inspector.name.empty())
     log::warning("{}", inspector.absence);

@@ -3,11 +3,10 @@
 #include "compiler/report/Capacity.h"
 #include "passes/targets/common/Accelerators.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/MappedFile.h"
 #include "tools/m3c/Commands.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include <fmt/format.h>
@@ -35,10 +34,8 @@ ModelFootprint readFootprint(const std::string &path) {
     std::string name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
     return footprintOf(name, model.config, model.weights, model.findings);
   }
-  std::ifstream in(path);
-  if (!in)
-    throw Error("cannot read " + path, path, "neither a model folder nor a config.json");
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  MappedFile file = MappedFile::open(path);
+  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
   Findings findings;
   ModelConfig config = parseModelConfig(text, path, findings);
   return footprintOf(path, config, buildWeightMap(config, nullptr, findings), findings);

@@ -2,8 +2,10 @@
 #include "compiler/driver/Compile.h"
 #include "models/minimax_m3/GraphBuilder.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/OutputPlace.h"
 #include "tools/m3c/Commands.h"
 
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -71,6 +73,18 @@ void printTimes(const CompileResult &result) {
              "between stages", result.seconds);
 }
 
+/// Known before any work: the output can be written, and is nothing that is read.
+void checkPlaces(const CompileOptions &options, const std::vector<std::string> &schedule) {
+  std::vector<std::filesystem::path> inputs = {options.checkpoint};
+  for (const std::string &argument : schedule)
+    if (argument.find('=') == std::string::npos)
+      inputs.push_back(argument); // a file
+  if (!options.dryRun)
+    requireOutputPlace(options.output, inputs);
+  if (!options.dumpAfter.empty())
+    requireApart(options.dumpFolder, inputs);
+}
+
 int runCompile(const CompileArguments &arguments) {
   CompileOptions options = arguments.options;
   options.progress = *parseProgressMode(arguments.progress);
@@ -83,6 +97,7 @@ int runCompile(const CompileArguments &arguments) {
     options.cacheFolder = arguments.cacheFolder;
   if (options.output.empty() && !options.dryRun)
     throw Error("no output file", "m3c compile", "", "give -o PLAN", ExitCode::Usage);
+  checkPlaces(options, arguments.schedule);
   CompileResult result = compile(options);
   if (arguments.json) {
     fmt::print("{}\n", resultJson(options, result).dump(1));
@@ -109,7 +124,8 @@ void addPassOptions(CLI::App &app, CompileArguments &arguments) {
   app.add_option("--disable-pass", options.disabledPasses, "leave a pass out, by name");
   app.add_option("--dump-after", options.dumpAfter, "write the IR after this pass, or all")
       ->delimiter(',');
-  app.add_option("--dump-dir", options.dumpFolder, "folder for --dump-after");
+  app.add_option("--dump-dir", options.dumpFolder, "folder for --dump-after")
+      ->capture_default_str();
   app.add_flag("--keep-sources", options.keepSources, "keep the text of every kernel in the plan");
 }
 

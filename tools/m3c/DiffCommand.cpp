@@ -14,6 +14,7 @@ std::function<int()> setUpDiff(CLI::App &app) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
+  app.footer("Exit code: 0 when nothing differs, 1 when something does or a plan cannot be read.");
   app.add_option("LEFT", options->left, "plan file")->required();
   app.add_option("RIGHT", options->right, "plan file")->required();
   app.add_flag("--json", options->json, "print JSON");

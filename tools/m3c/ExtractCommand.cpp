@@ -125,7 +125,22 @@ private:
   std::vector<std::string> written;
 };
 
+/// Files of two plans in one folder could not be told apart.
+void requireEmpty(const std::string &folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder, error))
+    return;
+  if (!std::filesystem::is_directory(folder, error))
+    throw Error("cannot write into " + folder, folder, "it is no folder",
+                "name a folder that is empty or does not exist");
+  if (!std::filesystem::is_empty(folder, error) || error)
+    throw Error(fmt::format("the folder {} has other files", folder), folder,
+                error ? error.message() : "what is extracted would mix with them",
+                "name a folder that is empty or does not exist");
+}
+
 int runExtract(const ExtractOptions &options) {
+  requireEmpty(options.folder);
   plan::PlanFile file = plan::PlanFile::open(options.plan);
   Extractor extractor(file, options);
   extractor.run();
@@ -143,7 +158,7 @@ int runExtract(const ExtractOptions &options) {
 std::function<int()> setUpExtract(CLI::App &app) {
   auto options = std::make_shared<ExtractOptions>();
   app.add_option("PLAN", options->plan, "plan file")->required();
-  app.add_option("-o,--output", options->folder, "folder to write to")->required();
+  app.add_option("-o,--output", options->folder, "folder to write to; empty or new")->required();
   app.add_option("--target", options->target, "code of this target or chip only");
   app.add_flag("--disassembly", options->disassembly, "also write the machine code as text");
   app.add_flag("--json", options->json, "print JSON");

@@ -3,13 +3,19 @@
 #include "models/minimax_m3/GraphBuilder.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Log.h"
+#include "runtime/base/OutputPlace.h"
 #include "runtime/base/Progress.h"
 #include "tools/m3c/Commands.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include <memory>
 
+#include <chrono>
+#include <filesystem>
+#include <memory>
 #include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace m3c {
 namespace {
@@ -19,6 +25,7 @@ struct InterpretOptions {
   std::string progress = "auto";
   std::vector<std::string> trace, numerics;
   int64_t maxTokens = 32, chunk = 256;
+  bool json = false;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
@@ -31,7 +38,25 @@ GraphOptions graphOptions(const InterpretOptions &options, const ImportedModel &
   return graph;
 }
 
+void report(const InterpretOptions &options, const interpreter::ScoreCounts &counts,
+            double seconds) {
+  if (options.json) {
+    nlohmann::ordered_json out = {{"output", options.output},
+                                  {"texts", counts.texts},
+                                  {"prompts", counts.prompts},
+                                  {"seconds", seconds},
+                                  {"peak_bytes", peakMemory()}};
+    fmt::print("{}\n", out.dump(1));
+  } else {
+    fmt::print(stderr, "{} texts, {} prompts, {:.2f} s, peak memory {}\n", counts.texts,
+               counts.prompts, seconds, byteText(peakMemory()));
+  }
+}
+
 int runInterpret(const InterpretOptions &options) {
+  auto begun = std::chrono::steady_clock::now();
+  const std::filesystem::path inputs[] = {options.input, options.folder};
+  requireOutputPlace(options.output, inputs);
   ImportedModel model = importModel(options.folder);
   for (const std::string &warning : model.findings.warnings)
     log::warning("{}", warning);
@@ -51,13 +76,17 @@ int runInterpret(const InterpretOptions &options) {
   for (const std::string &what : options.trace)
     (what == "blocks" ? score.traceBlocks : score.traceExperts) = true;
   Progress progress(*parseProgressMode(options.progress));
-  bool begun = false;
-  interpreter::scoreFile(scorer, model.config, options.input, options.output, score,
-                         [&](size_t done, size_t total, const std::string &item) {
-                           if (!std::exchange(begun, true))
-                             progress.stage("interpreting", total);
-                           progress.update(done, item);
-                         });
+  bool staged = false;
+  interpreter::ScoreCounts counts =
+      interpreter::scoreFile(scorer, model.config, options.input, options.output, score,
+                             [&](size_t done, size_t total, const std::string &item) {
+                               if (!std::exchange(staged, true))
+                                 progress.stage("interpreting", total);
+                               progress.update(done, item);
+                             });
+  progress.finish();
+  report(options, counts,
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
   return 0;
 }
 
@@ -84,6 +113,7 @@ std::function<int()> setUpInterpret(CLI::App &app) {
   app.add_option("--chunk", options->chunk, "tokens of a prompt that run together")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   app.add_option("--threads", options->threads, "threads")->check(CLI::Range(1, 1024));
+  app.add_flag("--json", options->json, "print what was done as JSON");
   app.add_option("--progress", options->progress, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}));
   return [options] { return runInterpret(*options); };
