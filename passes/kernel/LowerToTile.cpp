@@ -78,6 +78,11 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       if (number.getAsInteger(10, value) || !name.contains('.'))
         return getOperation().emitError("schedule choice '")
                << text << "' is not of the form family.choice=number";
+      // A chunk that crosses the end of a page would read what lies behind it.
+      bool ofPage = name == "attention.chunk" || name == "index_score.chunk";
+      if (ofPage && (value < 1 || m3::blockTokens % value))
+        return getOperation().emitError("a chunk divides the ")
+               << m3::blockTokens << " tokens of a page";
       choices[name.str()] = value;
     }
     return success();

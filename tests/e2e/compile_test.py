@@ -278,6 +278,7 @@ class Circumstances(Folder):
             done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(),
                             "--schedule", f"attention.chunk={value}", code=2)
             self.assertIn(f"chunk = {value} for the family attention", done.stderr)
+            self.assertIn("divides the 128 tokens", done.stderr)  # 7 would read behind a page
             self.assertNotIn("!tile", done.stderr)
 
     def test_a_target_of_a_later_version(self):
