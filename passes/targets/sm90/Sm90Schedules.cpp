@@ -63,8 +63,10 @@ Schedule clustered(const Schedule &problem, const Chip &chip) {
   int64_t items = llvm::divideCeil(panels, std::max(schedule["panels"], together)) *
                   llvm::divideCeil(problem.at("rows"), schedule["row_block"]);
   int64_t units = problem.at("k") / 64 / schedule["k_split"];
-  if (items * 2 <= residentItems)
+  if (items * 2 <= residentItems) {
     schedule["cluster"] = clusterFor(items, units, chip);
+    schedule["ahead"] = std::clamp<int64_t>(units / schedule["cluster"], 1, schedule["ahead"]);
+  }
   // Three on a multiprocessor rather than a second, half empty wave of two.
   if (schedule.count("residents") && items > residentItems && items <= residentItems * 3 / 2) {
     schedule["residents"] = 3;
