@@ -139,7 +139,6 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
   Clock::time_point begun = Clock::now();
   Run run;
   static_assert(sizeof(uint64_t) == sizeof(unsigned long));
-  Landing landing = options.everyLanding ? Landing(count.launches % 3) : options.landing;
   run.shape = {program.entry(),
                reinterpret_cast<const unsigned long *>(values.data()),
                {grid[0], grid[1], grid[2]},
@@ -148,7 +147,7 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
                source.cluster,
                source.sharedBytes,
                options.seed * 0x9e3779b97f4a7c15 + count.launches * 0xbf58476d1ce4e5b9,
-               landing,
+               Landing(count.launches % 3),
                global.begin(),
                global.pages(),
                global.pageState(),

@@ -20,9 +20,6 @@ struct EmulatorOptions {
   std::string target;
   uint64_t seed = 1;
   unsigned threads = 0; ///< 0: one for each core
-  /// Asynchronous copies land early, late and at random, one launch after the other.
-  bool everyLanding = true;
-  Landing landing = Landing::Random; ///< else
 };
 
 class Emulator {
@@ -34,7 +31,8 @@ public:
   std::unique_ptr<Program> load(KernelSource source) const;
   /// Builds what is not built, side by side.
   void prepare(std::span<Program *const> programs);
-  /// Runs a launch. Throws Error that says which thread did what, and where in the text.
+  /// Runs a launch; asynchronous copies land early, late or at random, one launch after the other.
+  /// Throws Error that says which thread did what, and where in the text.
   void launch(Program &program, std::array<unsigned, 3> grid, std::span<const uint64_t> values,
               const std::string &label);
   const hal::emulator::Counts &counts() const { return count; }

@@ -35,9 +35,6 @@ Emulator *open(const Options &options, const Report &report) {
     wanted.target = options.target;
     wanted.seed = options.seed;
     wanted.threads = options.threads;
-    wanted.everyLanding = options.landing > 2;
-    if (!wanted.everyLanding)
-      wanted.landing = m3c::emulator::Landing(options.landing);
     return new Emulator{m3c::emulator::Emulator(wanted)};
   });
 }

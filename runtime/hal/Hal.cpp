@@ -14,7 +14,8 @@ bool DeviceInfo::supports(std::string_view feature) const {
 
 void Device::reach(Device &other) {
   throw Error(fmt::format("{} cannot reach the memory of {}", info().name, other.info().name),
-              info().driver, "their driver maps no memory of one device into another");
+              info().driver, "their driver maps no memory of one device into another",
+              "copy through the host, or take devices that list each other in DeviceInfo::peers");
 }
 
 std::vector<std::byte> Device::build(const SourceText &, const std::string &name) const {

@@ -61,8 +61,6 @@ public:
   std::vector<StepShape> prefillShapes(uint64_t tokens, const ExpertCounts &experts) const;
   /// Bytes of all weights, and of the cache at this context.
   uint64_t workingSet(uint64_t context) const;
-  /// Pages of a sequence of `tokens` tokens.
-  uint64_t pagesOf(uint64_t tokens) const;
 
   /// Plan, model, device and start, for a report.
   nlohmann::ordered_json json() const;
@@ -70,6 +68,8 @@ public:
 
 private:
   void open(const PlanOptions &options, const Need &need);
+  /// Pages of a sequence of `tokens` tokens.
+  uint64_t pagesOf(uint64_t tokens) const;
   void run(std::span<const Append> appends, ExpertCounts *experts);
   std::span<const int32_t> nextTokens(uint64_t count);
 

@@ -1,4 +1,5 @@
 // Source of made_up.ptx, which is in the driver as it is: tools/make-driver-kernels makes it anew.
+#define M3C_MADE_UP __device__ __forceinline__
 #include "MadeUp.h"
 
 using namespace m3c::madeup;

@@ -21,7 +21,6 @@ struct Options {
   const char *target; ///< "sm90"
   uint64_t seed;      ///< of the order of threads, warps and copies
   uint32_t threads;   ///< of the CPU; 0: one for each core
-  uint32_t landing;   ///< of asynchronous copies: 0 early, 1 late, 2 at random, 3 each in turn
 };
 
 struct Text {

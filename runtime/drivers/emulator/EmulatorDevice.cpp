@@ -103,8 +103,7 @@ class EmulatedDevice final : public Device {
 public:
   EmulatedDevice(const Api &api, const EmulationOptions &options) : api(api) {
     Reporter reporter;
-    library =
-        api.open({options.target.c_str(), options.seed, options.threads, 3}, reporter.report());
+    library = api.open({options.target.c_str(), options.seed, options.threads}, reporter.report());
     if (!library)
       reporter.raise();
     description.driver = "emulator";
