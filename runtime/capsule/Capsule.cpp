@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace m3c {
 
 namespace {
@@ -76,6 +78,62 @@ public:
 private:
   fs::path folder;
 };
+
+/// What replaying counts on, whatever capsule.json says: it has no digest of its own.
+void checkArgument(const Reader &reader, const CapsuleArgument &argument,
+                   const std::vector<CapsuleArgument> &earlier) {
+  auto require = [&](bool holds, const char *rule) {
+    if (!holds)
+      reader.fail("capsule.json", fmt::format("argument {}: {}", argument.name, rule));
+  };
+  if (argument.same)
+    require(argument.isBuffer && *argument.same < earlier.size() &&
+                earlier[*argument.same].isBuffer && !earlier[*argument.same].same,
+            "`same` must be the number of an earlier argument that brings a buffer");
+  if (!argument.expected)
+    return;
+  require(argument.isBuffer && !argument.same, "only an argument that brings a buffer has results");
+  require(argument.expected->size() == argument.input.size(),
+          "its results have another size than its input");
+  require(argument.expected->size() % elementBytes(argument.element) == 0,
+          "its results are no whole number of elements");
+}
+
+CapsuleArgument readArgument(const Reader &reader, const json &entry) {
+  CapsuleArgument argument;
+  argument.name = entry.at("name");
+  argument.value = entry.at("value");
+  argument.isBuffer = entry.at("kind") == "buffer";
+  if (!argument.isBuffer && entry.at("kind") != "number")
+    reader.fail("capsule.json", fmt::format("argument {}: its kind is neither \"buffer\" nor "
+                                            "\"number\"",
+                                            argument.name));
+  if (entry.contains("same"))
+    argument.same = entry.at("same").get<size_t>();
+  else if (argument.isBuffer)
+    argument.input = reader.file(entry.at("input"));
+  if (!entry.contains("expected"))
+    return argument;
+  argument.expected = reader.file(entry.at("expected"));
+  argument.tolerance = entry.at("tolerance");
+  auto found = std::ranges::find(elementNames, entry.at("element").get<std::string>(),
+                                 [](const auto &row) { return std::string(row.second); });
+  if (found == std::end(elementNames))
+    reader.fail("capsule.json",
+                fmt::format("argument {}: its element is none of bytes, f32, bf16", argument.name));
+  argument.element = found->first;
+  return argument;
+}
+
+/// A launch that every device of today could take.
+void checkShape(const Reader &reader, const hal::KernelShape &shape) {
+  constexpr uint32_t mostThreads = 1024, mostCluster = 16; // of a work item; work items
+  if (shape.threads < 1 || shape.threads > mostThreads || shape.cluster < 1 ||
+      shape.cluster > mostCluster)
+    reader.fail("capsule.json",
+                fmt::format("{} threads in clusters of {}; 1 to {} in clusters of 1 to {} can be",
+                            shape.threads, shape.cluster, mostThreads, mostCluster));
+}
 
 } // namespace
 
@@ -146,27 +204,10 @@ Capsule readCapsule(const fs::path &folder) {
       capsule.source.headers.emplace_back(header.at("file"), reader.text(header));
     if (all.contains("code"))
       capsule.code = reader.file(all.at("code"));
+    checkShape(reader, capsule.shape);
     for (const json &entry : all.at("arguments")) {
-      CapsuleArgument argument;
-      argument.name = entry.at("name");
-      argument.value = entry.at("value");
-      argument.isBuffer = entry.at("kind") == "buffer";
-      if (entry.contains("same"))
-        argument.same = entry.at("same").get<size_t>();
-      else if (argument.isBuffer)
-        argument.input = reader.file(entry.at("input"));
-      if (argument.same && *argument.same >= capsule.arguments.size())
-        reader.fail("capsule.json", "an argument names a buffer that comes later");
-      if (entry.contains("expected")) {
-        argument.expected = reader.file(entry.at("expected"));
-        argument.tolerance = entry.at("tolerance");
-        for (auto [element, name] : elementNames)
-          if (entry.at("element") == name)
-            argument.element = element;
-        if (argument.same || argument.expected->size() != argument.input.size())
-          reader.fail("capsule.json",
-                      fmt::format("results of {} have another size than its input", argument.name));
-      }
+      CapsuleArgument argument = readArgument(reader, entry);
+      checkArgument(reader, argument, capsule.arguments);
       capsule.arguments.push_back(std::move(argument));
     }
     capsule.shape.parameters = uint32_t(capsule.arguments.size());

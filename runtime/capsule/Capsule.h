@@ -26,6 +26,7 @@ struct CapsuleArgument {
   enum class Element { Bytes, F32, Bf16 } element = Element::Bytes;
   double tolerance = 0;
 };
+size_t elementBytes(CapsuleArgument::Element element);
 
 struct Capsule {
   std::string kernel, target, chip, label;
@@ -40,8 +41,8 @@ struct Capsule {
 
 /// Writes the folder; throws Error when it cannot be written.
 void writeCapsule(const Capsule &capsule, const std::filesystem::path &folder);
-/// Throws Error that names the file that is missing, damaged (each has a digest) or of another
-/// size.
+/// Throws Error that names the file that is missing, damaged (each but capsule.json has a digest)
+/// or of another size, or what in capsule.json cannot be.
 Capsule readCapsule(const std::filesystem::path &folder);
 
 /// How one argument came out.

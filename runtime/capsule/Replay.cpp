@@ -41,16 +41,15 @@ double valueAt(const std::byte *bytes, size_t i, CapsuleArgument::Element elemen
 }
 
 CapsuleOutcome compare(const CapsuleArgument &argument, const std::vector<std::byte> &found) {
-  using Element = CapsuleArgument::Element;
   const std::vector<std::byte> &expected = *argument.expected;
-  size_t size = argument.element == Element::F32 ? 4 : argument.element == Element::Bf16 ? 2 : 1;
+  size_t size = elementBytes(argument.element);
   CapsuleOutcome outcome{argument.name, expected.size() / size, 0, 0, argument.tolerance};
   for (size_t i = 0; i < outcome.elements; ++i) {
     if (std::memcmp(&expected[i * size], &found[i * size], size) == 0)
       continue;
     ++outcome.different;
     double difference = INFINITY; // other bytes
-    if (argument.element != Element::Bytes)
+    if (argument.element != CapsuleArgument::Element::Bytes)
       difference = std::fabs(valueAt(expected.data(), i, argument.element) -
                              valueAt(found.data(), i, argument.element));
     outcome.worst = std::max(outcome.worst, std::isnan(difference) ? INFINITY : difference);
@@ -59,6 +58,11 @@ CapsuleOutcome compare(const CapsuleArgument &argument, const std::vector<std::b
 }
 
 } // namespace
+
+size_t elementBytes(CapsuleArgument::Element element) {
+  using Element = CapsuleArgument::Element;
+  return element == Element::F32 ? 4 : element == Element::Bf16 ? 2 : 1;
+}
 
 std::vector<CapsuleOutcome> replayCapsule(const Capsule &capsule, hal::Device &device,
                                           bool fromSource) {

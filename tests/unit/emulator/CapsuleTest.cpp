@@ -155,6 +155,59 @@ TEST(Capsules, DamageIsNamed) {
   EXPECT_NE(json.find("capsule.json"), std::string::npos) << json;
 }
 
+/// capsule.json has no digest of its own: what it says is checked before anything runs.
+TEST(Capsules, WhatCannotBeIsRefused) {
+  TempFolder temp;
+  auto refusal = [&](auto change) -> std::string {
+    Capsule capsule = readCapsule(folder / recorded().front());
+    change(capsule);
+    writeCapsule(capsule, temp.path() / "changed");
+    try {
+      readCapsule(temp.path() / "changed");
+    } catch (const Error &error) {
+      return error.why();
+    }
+    return "";
+  };
+  auto bringsResults = [](Capsule &capsule) -> CapsuleArgument & {
+    return *std::ranges::find_if(capsule.arguments,
+                                 [](const auto &argument) { return bool(argument.expected); });
+  };
+  EXPECT_EQ(refusal([](Capsule &) {}), "");
+  for (uint32_t threads : {0u, 4096u})
+    EXPECT_NE(refusal([&](Capsule &capsule) { capsule.shape.threads = threads; }).find("threads"),
+              std::string::npos);
+  EXPECT_NE(refusal([](Capsule &capsule) { capsule.shape.cluster = 0; }).find("clusters of 0"),
+            std::string::npos);
+  // A buffer of an argument that has none of its own, and one of the argument itself.
+  for (bool number : {true, false}) {
+    std::string why = refusal([&](Capsule &capsule) {
+      CapsuleArgument first;
+      first.name = "first";
+      first.isBuffer = !number;
+      if (!number)
+        first.same = 0;
+      CapsuleArgument second = first;
+      second.isBuffer = true;
+      second.same = 0;
+      capsule.arguments = {first, second};
+    });
+    EXPECT_NE(why.find("earlier argument that brings a buffer"), std::string::npos) << why;
+  }
+  EXPECT_NE(refusal([&](Capsule &capsule) {
+              CapsuleArgument &argument = bringsResults(capsule);
+              argument.input.resize(argument.input.size() + 1);
+            }).find("another size"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Capsule &capsule) {
+              CapsuleArgument &argument = bringsResults(capsule);
+              argument.element = CapsuleArgument::Element::F32;
+              argument.input.resize(6);
+              argument.expected->resize(6);
+            }).find("whole number"),
+            std::string::npos);
+}
+
 TEST(Capsules, AreRefusedByADeviceThatCannotRunThem) {
   Capsule capsule = readCapsule(folder / recorded().front());
   std::unique_ptr<hal::Device> device =
