@@ -27,10 +27,10 @@ LogicalResult Printer::block(Block &block) {
 }
 
 LogicalResult Printer::op(Operation *op) {
-  if (succeeded(arithmetic(op)))
-    return success();
-  if (succeeded(memory(op)))
-    return success();
+  for (auto print : {&Printer::arithmetic, &Printer::conversion, &Printer::place,
+                     &Printer::synchronisation, &Printer::tileAccess, &Printer::matrixAccess})
+    if (succeeded((this->*print)(op)))
+      return success();
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](scf::ForOp loop) { return forLoop(loop); })
       .Case([&](scf::IfOp branch) { return ifBranch(branch); })

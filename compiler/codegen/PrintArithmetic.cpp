@@ -10,10 +10,6 @@ LogicalResult Printer::arithmetic(Operation *op) {
                formatv("fill<{0}>({1})", madeType(op.getResult().getType()), name(op.getValue())));
         return success();
       })
-      .Case([&](ToOperandOp op) {
-        define(op, "a", formatv("toOperand({0})", name(op.getInput())));
-        return success();
-      })
       .Case([&](AnyOp op) {
         line("bool " + fresh(op.getResult(), "any") + " = anyOf(" + name(op.getInput()) + ");");
         return success();
@@ -80,6 +76,15 @@ LogicalResult Printer::arithmetic(Operation *op) {
         define(op, "acc",
                formatv("{0}({1})", atomCall(op.getAtom(), "fma"),
                        list({op.getA(), op.getB(), op.getAcc()})));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+LogicalResult Printer::conversion(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](ToOperandOp op) {
+        define(op, "a", formatv("toOperand({0})", name(op.getInput())));
         return success();
       })
       .Case([&](DequantWordsOp op) {

@@ -20,7 +20,7 @@ std::string Printer::address(Value view, ValueRange indices) {
   return text;
 }
 
-LogicalResult Printer::memory(Operation *op) {
+LogicalResult Printer::place(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](BlockIdOp op) {
         names[op.getResult()] = ("block" + stringifyAxis(op.getAxis()).upper());
@@ -34,33 +34,8 @@ LogicalResult Printer::memory(Operation *op) {
         line("i64 " + fresh(op.getResult(), "rank") + " = clusterRank();" + origin(op));
         return success();
       })
-      .Case([&](AwaitLaunchOp op) {
-        line(atomCall(op.getAtom(), "awaitLaunch") + "();" + origin(op));
-        return success();
-      })
-      .Case([&](AllowLaunchOp op) {
-        line(atomCall(op.getAtom(), "allowLaunch") + "();" + origin(op));
-        return success();
-      })
-      .Case([&](ClusterBarrierOp op) {
-        line("clusterBarrier();" + origin(op));
-        return success();
-      })
-      .Case([&](ArriveOp op) {
-        line(formatv("bool {0} = arriveLast({1}, {2});", fresh(op.getResult(), "last"),
-                     address(op.getView(), op.getIndices()), name(op.getExpected())) +
-             origin(op));
-        return success();
-      })
       .Case([&](PeerOp op) {
         define(op, "peer", formatv("peer({0}, {1})", name(op.getSource()), name(op.getRank())));
-        return success();
-      })
-      .Case([&](StoreTransposedOp op) {
-        line(formatv("storeTransposed({0}, {1}, {2});", name(op.getValue()),
-                     address(op.getView(), op.getIndices()),
-                     op.getView().getType().getStride(op.getIndices().size() - 2)) +
-             origin(op));
         return success();
       })
       .Case([&](AllocOp op) -> LogicalResult {
@@ -88,18 +63,73 @@ LogicalResult Printer::memory(Operation *op) {
                        name(op.getRing())));
         return success();
       })
-      .Case([&](FillStageOp op) {
-        line(formatv("{0}.fill({1}, {2});", name(op.getRing()), name(op.getUse()),
-                     address(op.getView(), op.getIndices())) +
-             origin(op));
-        return success();
-      })
       .Case([&](ReinterpretOp op) {
         define(op, "view",
                formatv("({0} *)({1} + {2})", elementType(op.getView().getType().getElement()),
                        name(op.getSource()), name(op.getByteOffset())));
         return success();
       })
+      .Default([](Operation *) { return failure(); });
+}
+
+LogicalResult Printer::synchronisation(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](AwaitLaunchOp op) {
+        line(atomCall(op.getAtom(), "awaitLaunch") + "();" + origin(op));
+        return success();
+      })
+      .Case([&](AllowLaunchOp op) {
+        line(atomCall(op.getAtom(), "allowLaunch") + "();" + origin(op));
+        return success();
+      })
+      .Case([&](ClusterBarrierOp op) {
+        line("clusterBarrier();" + origin(op));
+        return success();
+      })
+      .Case([&](ArriveOp op) {
+        line(formatv("bool {0} = arriveLast({1}, {2});", fresh(op.getResult(), "last"),
+                     address(op.getView(), op.getIndices()), name(op.getExpected())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](BarrierOp op) {
+        auto role = op->getParentOfType<RoleOp>();
+        if (role && isa<RolesOp>(role->getParentOp())) {
+          auto roles = role->getBlock()->getOps<RoleOp>();
+          int64_t number = 1 + std::distance(roles.begin(), llvm::find(roles, role));
+          line(formatv("barrierOf({0}, {1});", number, 32 * *role.getWarps()) + origin(op));
+          return success();
+        }
+        line("barrier();" + origin(op));
+        return success();
+      })
+      .Case([&](FillStageOp op) {
+        line(formatv("{0}.fill({1}, {2});", name(op.getRing()), name(op.getUse()),
+                     address(op.getView(), op.getIndices())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](AcquireOp op) {
+        define(op, "stage", name(op.getRing()) + ".acquire(" + use(op.getUse()) + ")");
+        return success();
+      })
+      .Case([&](WaitOp op) {
+        define(op, "stage", name(op.getRing()) + ".wait(" + use(op.getUse()) + ")");
+        return success();
+      })
+      .Case([&](CommitOp op) {
+        line(name(op.getRing()) + ".commit(" + use(op.getUse()) + ");" + origin(op));
+        return success();
+      })
+      .Case([&](ReleaseOp op) {
+        line(name(op.getRing()) + ".release(" + use(op.getUse()) + ");" + origin(op));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+LogicalResult Printer::tileAccess(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](LoadOp op) {
         TileType type = op.getResult().getType();
         if (inRegisterOrder(type, op.getSizes())) {
@@ -152,12 +182,6 @@ LogicalResult Printer::memory(Operation *op) {
              origin(op));
         return success();
       })
-      .Case([&](ScatterOp op) {
-        line(formatv("scatter({0}, {1}, {2});", name(op.getValue()), name(op.getPlaces()),
-                     address(op.getView(), op.getIndices())) +
-             origin(op));
-        return success();
-      })
       .Case([&](LoadScalarOp op) {
         line(formatv("{0} {1} = loadScalar({2});", elementType(op.getResult().getType()),
                      fresh(op.getResult(), "e"), address(op.getView(), op.getIndices())) +
@@ -174,6 +198,24 @@ LogicalResult Printer::memory(Operation *op) {
         line(
             formatv("copyAhead<{0}>({1});", op.getBytes(), address(op.getView(), op.getIndices())) +
             origin(op));
+        return success();
+      })
+      .Case([&](StoreTransposedOp op) {
+        line(formatv("storeTransposed({0}, {1}, {2});", name(op.getValue()),
+                     address(op.getView(), op.getIndices()),
+                     op.getView().getType().getStride(op.getIndices().size() - 2)) +
+             origin(op));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+LogicalResult Printer::matrixAccess(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](ScatterOp op) {
+        line(formatv("scatter({0}, {1}, {2});", name(op.getValue()), name(op.getPlaces()),
+                     address(op.getView(), op.getIndices())) +
+             origin(op));
         return success();
       })
       .Case([&](GatherOp op) {
@@ -230,33 +272,6 @@ LogicalResult Printer::memory(Operation *op) {
         define(op, "b",
                formatv("{0}<{1}>({2})", atomCall(op.getAtom(), plain),
                        tileType(op.getResult().getType()), arguments));
-        return success();
-      })
-      .Case([&](BarrierOp op) {
-        auto role = op->getParentOfType<RoleOp>();
-        if (role && isa<RolesOp>(role->getParentOp())) {
-          auto roles = role->getBlock()->getOps<RoleOp>();
-          int64_t number = 1 + std::distance(roles.begin(), llvm::find(roles, role));
-          line(formatv("barrierOf({0}, {1});", number, 32 * *role.getWarps()) + origin(op));
-          return success();
-        }
-        line("barrier();" + origin(op));
-        return success();
-      })
-      .Case([&](AcquireOp op) {
-        define(op, "stage", name(op.getRing()) + ".acquire(" + use(op.getUse()) + ")");
-        return success();
-      })
-      .Case([&](WaitOp op) {
-        define(op, "stage", name(op.getRing()) + ".wait(" + use(op.getUse()) + ")");
-        return success();
-      })
-      .Case([&](CommitOp op) {
-        line(name(op.getRing()) + ".commit(" + use(op.getUse()) + ");" + origin(op));
-        return success();
-      })
-      .Case([&](ReleaseOp op) {
-        line(name(op.getRing()) + ".release(" + use(op.getUse()) + ");" + origin(op));
         return success();
       })
       .Default([](Operation *) { return failure(); });

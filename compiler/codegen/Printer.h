@@ -67,8 +67,13 @@ private:
   LogicalResult roles(RolesOp roles);
   std::string use(Value number) { return number ? name(number) : ""; }
   LogicalResult map(MapOp map);
-  LogicalResult memory(Operation *op);
-  LogicalResult arithmetic(Operation *op);
+  // Failure: the operation is of another kind, or an error was emitted.
+  LogicalResult place(Operation *op);           ///< ids, buffers, views
+  LogicalResult synchronisation(Operation *op); ///< barriers, launches, stages of rings
+  LogicalResult tileAccess(Operation *op);
+  LogicalResult matrixAccess(Operation *op); ///< of kernels that multiply cached pages, and lists
+  LogicalResult arithmetic(Operation *op);   ///< tiles in registers
+  LogicalResult conversion(Operation *op);   ///< codes to values and back
   void assign(ValueRange targets, ValueRange sources);
 
   KernelOp kernel;
