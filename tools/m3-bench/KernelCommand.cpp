@@ -288,7 +288,7 @@ Workload::Need needOf(const std::vector<StepShape> &shapes) {
   for (const StepShape &shape : shapes) {
     uint64_t tokens =
         shape.context + uint64_t(shape.rows) * ShapeBench::stepsOfSequence(shape) + shape.rows;
-    need.tokens = std::max({need.tokens, tokens, uint64_t(shape.allRows())});
+    need.tokens = std::max({need.tokens, tokens, shape.allRows()});
     need.sequences = std::max(need.sequences, shape.requests);
     need.pages = std::max(need.pages, shape.requests * ((tokens + 127) / 128));
   }

@@ -67,7 +67,7 @@ Work weightWork(const plan::Tables &tables, const plan::WeightBuffer &buffer, in
   const plan::Model &model = *tables.model();
   std::string_view symbol = buffer.symbol()->string_view();
   double bytes = double(buffer.bytes()), elements = double(elementsOf(buffer));
-  double rows = step.allRows();
+  double rows = double(step.allRows());
   if (symbol.find(".experts.") != symbol.npos && model.experts()) {
     double pairs = rows * model.experts_per_token();
     double distinct = std::min<double>(model.experts(), pairs);
@@ -153,7 +153,7 @@ const plan::Bucket *bucketFor(const plan::Target &target, const StepShape &step)
   const plan::Bucket *best = nullptr;
   for (const plan::Bucket *bucket : plan::list(target.buckets()))
     if (bucket->rows() >= step.allRows() &&
-        bucket->logit_rows() >= step.logitRows * step.requests &&
+        bucket->logit_rows() >= uint64_t(step.logitRows) * step.requests &&
         (!best || bucket->rows() < best->rows()))
       best = bucket;
   return best;

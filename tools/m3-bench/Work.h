@@ -23,7 +23,7 @@ struct StepShape {
   std::vector<uint32_t> distinctExperts = {};
   uint32_t requests = 1; ///< sequences
 
-  uint32_t allRows() const { return requests * rows; }
+  uint64_t allRows() const { return uint64_t(requests) * rows; }
 };
 
 /// "128x1@8192": sequences, tokens of each in the step, tokens before. Throws Error.
