@@ -92,13 +92,6 @@ M3EMU_INLINE unsigned __reduce_max_sync(unsigned mask, unsigned value) {
   });
   return most;
 }
-M3EMU_INLINE unsigned __reduce_add_sync(unsigned mask, unsigned value) {
-  needWholeWarp(mask);
-  unsigned sum = 0;
-  m3emu::fromLanes("redux.sync.add", value,
-                   [&](unsigned, unsigned long other) { sum += (unsigned)other; });
-  return sum;
-}
 
 //===- Work items -----------------------------------------------------------------------------===//
 
@@ -111,7 +104,6 @@ M3EMU_INLINE int __syncthreads_or(int holds) {
   return (int)t->calls->barrierOr(t, holds != 0);
 }
 M3EMU_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-M3EMU_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 //===- Arithmetic -----------------------------------------------------------------------------===//
 
@@ -119,20 +111,11 @@ M3EMU_INLINE float fabsf(float x) { return __builtin_fabsf(x); }
 M3EMU_INLINE float rintf(float x) { return __builtin_rintf(x); }
 M3EMU_INLINE double rint(double x) { return __builtin_rint(x); }
 M3EMU_INLINE float fmaxf(float a, float b) { return a != a ? b : b != b ? a : a > b ? a : b; }
-M3EMU_INLINE float fminf(float a, float b) { return a != a ? b : b != b ? a : a < b ? a : b; }
 M3EMU_INLINE float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 M3EMU_INLINE double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
 M3EMU_INLINE float __fdiv_rn(float a, float b) { return a / b; }
 M3EMU_INLINE float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
-M3EMU_INLINE float __fmul_rn(float a, float b) { return a * b; }
-M3EMU_INLINE float __fadd_rn(float a, float b) { return a + b; }
-M3EMU_INLINE float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
-M3EMU_INLINE int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
-M3EMU_INLINE float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
-M3EMU_INLINE unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 M3EMU_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
-M3EMU_INLINE int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-M3EMU_INLINE int __ffs(int x) { return __builtin_ffs(x); }
 M3EMU_INLINE unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const unsigned long both = (unsigned long)b << 32 | a;
   unsigned out = 0;
