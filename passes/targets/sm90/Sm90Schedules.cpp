@@ -8,8 +8,9 @@
 namespace m3c {
 namespace {
 
-/// Work items of 8 warps that an H100 or H200 runs at once: 132 multiprocessors, two on each.
-constexpr int64_t residentItems = 264;
+constexpr int64_t multiprocessors = 132; // of an H100 or H200 (SXM)
+/// Work items of 8 warps that run at once, two on each multiprocessor.
+constexpr int64_t residentItems = 2 * multiprocessors;
 
 /// As many work items along K as fill the chip, when there are `items` otherwise. Each warp keeps a
 /// fragment.
@@ -134,7 +135,7 @@ Schedule cacheProduct(int64_t rows, int64_t heads) {
 /// Attention of single rows by matrix instructions. With few rows the pages of one are shared by
 /// the work items that fill the chip, with many two work items of a row each fill a multiprocessor.
 Schedule matrixAttention(const Schedule &problem) {
-  constexpr int64_t multiprocessors = 132, ringBytes = 168 * 1024;
+  constexpr int64_t ringBytes = 168 * 1024;
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
   bool many = items > multiprocessors;
   int64_t parts = std::max<int64_t>(1, multiprocessors / items);
@@ -152,7 +153,7 @@ Schedule matrixAttention(const Schedule &problem) {
 /// Block scores by matrix instructions. A tile has rows that fill eight columns; four tiles of one
 /// sequence go together. Pages are shared out over the work items that fill the chip.
 Schedule matrixScores(const Schedule &problem) {
-  constexpr int64_t multiprocessors = 132, ringBytes = 184 * 1024;
+  constexpr int64_t ringBytes = 184 * 1024;
   int64_t tileRows = 8 / problem.at("heads"), rows = problem.at("rows");
   int64_t tiles = (rows + tileRows - 1) / tileRows;
   bool wide = rows >= 4 * tileRows;
