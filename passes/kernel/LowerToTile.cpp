@@ -71,6 +71,13 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     return success();
   }
 
+  /// Choices that 0 turns off, and those that halve until they divide a dimension.
+  static constexpr StringLiteral switches[] = {"ahead", "apart", "early", "meet",       "ring",
+                                               "roll",  "split", "widen", "with_router"};
+  static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
+                                                  "value_dims"};
+  static constexpr int64_t mostOfChoice = 4096;
+
   LogicalResult readOverrides(Schedule &choices) {
     for (const std::string &text : overrides) {
       auto [name, number] = StringRef(text).split('=');
@@ -78,6 +85,16 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       if (number.getAsInteger(10, value) || !name.contains('.'))
         return getOperation().emitError("schedule choice '")
                << text << "' is not of the form family.choice=number";
+      StringRef choice = name.split('.').second;
+      int64_t least = llvm::is_contained(switches, choice) ? 0 : 1;
+      if (value < least || value > mostOfChoice)
+        return getOperation().emitError("a number of ")
+               << choice << " from " << least << " to " << mostOfChoice << " is needed";
+      bool ofProduct = choice == "warps" && !name.starts_with("attention") &&
+                       !name.starts_with("index_") && !name.starts_with("block_");
+      if ((ofProduct || llvm::is_contained(powersOfTwo, choice)) &&
+          !llvm::isPowerOf2_64(uint64_t(value)))
+        return getOperation().emitError("a power of two is needed for ") << choice;
       // A chunk that crosses the end of a page would read what lies behind it.
       bool ofPage = name == "attention.chunk" || name == "index_score.chunk";
       if (ofPage && (value < 1 || m3::blockTokens % value))

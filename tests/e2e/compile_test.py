@@ -274,11 +274,13 @@ class Circumstances(Folder):
             self.assertNotIn("the pass", done.stderr)
 
     def test_a_schedule_that_no_kernel_can_have(self):
-        for value in ("0", "7"):
-            done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(),
-                            "--schedule", f"attention.chunk={value}", code=2)
-            self.assertIn(f"chunk = {value} for the family attention", done.stderr)
-            self.assertIn("divides the 128 tokens", done.stderr)  # 7 would read behind a page
+        for choice, reason in (("attention.chunk=7", "divides the 128 tokens"),  # it would read behind a page
+                               ("attention.rows=0", "from 1 to 4096"), ("attention.keys=2147483647", "from 1 to 4096"),
+                               ("gate_up.k_chunk=3", "a power of two"), ("attention.value_dims=3", "a power of two")):
+            done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(), "--schedule", choice, code=2)
+            name, value = choice.split(".")[1].split("=")
+            self.assertIn(f"{name} = {value} for the family {choice.split('.')[0]}", done.stderr)
+            self.assertIn(reason, done.stderr)
             self.assertNotIn("!tile", done.stderr)
 
     def test_a_target_of_a_later_version(self):
