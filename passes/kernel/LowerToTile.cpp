@@ -90,9 +90,12 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       if (value < least || value > mostOfChoice)
         return getOperation().emitError("a number of ")
                << choice << " from " << least << " to " << mostOfChoice << " is needed";
-      bool ofProduct = choice == "warps" && !name.starts_with("attention") &&
-                       !name.starts_with("index_") && !name.starts_with("block_");
-      if ((ofProduct || llvm::is_contained(powersOfTwo, choice)) &&
+      bool ofProduct = !name.starts_with("attention") && !name.starts_with("index_") &&
+                       !name.starts_with("block_");
+      if (ofProduct && choice == "ring")
+        return getOperation().emitError("a product has other choices with a ring than without one; "
+                                        "the target's table decides");
+      if (((ofProduct && choice == "warps") || llvm::is_contained(powersOfTwo, choice)) &&
           !llvm::isPowerOf2_64(uint64_t(value)))
         return getOperation().emitError("a power of two is needed for ") << choice;
       // A chunk that crosses the end of a page would read what lies behind it.

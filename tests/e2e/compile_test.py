@@ -276,7 +276,8 @@ class Circumstances(Folder):
     def test_a_schedule_that_no_kernel_can_have(self):
         for choice, reason in (("attention.chunk=7", "divides the 128 tokens"),  # it would read behind a page
                                ("attention.rows=0", "from 1 to 4096"), ("attention.keys=2147483647", "from 1 to 4096"),
-                               ("gate_up.k_chunk=3", "a power of two"), ("attention.value_dims=3", "a power of two")):
+                               ("gate_up.k_chunk=3", "a power of two"), ("attention.value_dims=3", "a power of two"),
+                               ("experts_up.ring=3", "the target's table decides")):
             done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(), "--schedule", choice, code=2)
             name, value = choice.split(".")[1].split("=")
             self.assertIn(f"{name} = {value} for the family {choice.split('.')[0]}", done.stderr)
