@@ -346,14 +346,15 @@ TEST_F(RunTool, AnotherVersionOfTheEmulatorIsRefused) {
 }
 
 TEST_F(RunTool, AnInterruptedTextSaysSo) {
-  // The signal comes as soon as the program catches it (bit 1 of SigCgt), long before the last
-  // token.
+  // The signal comes as soon as the program (not yet the shell that becomes it) catches it (bit 1
+  // of SigCgt), long before the last token.
   test::toyPlan({.maxPositions = 1 << 20}).publish(folder / "toy.m3plan");
   for (const char *form : {"--json", "--ids"}) {
     int status = std::system(
         fmt::format("sh -c '{0} generate {1} --prompt-ids 5 {2} --ignore-eos --max-tokens 1000000 "
-                    ">{3} 2>{4} & p=$!; until grep -q \"SigCgt:.*[2367abef]$\" /proc/$p/status; do "
-                    "sleep 0.02; done; kill -INT $p; wait $p'",
+                    ">{3} 2>{4} & p=$!; until grep -q \"^Name:.*m3-run\" /proc/$p/status && "
+                    "grep -q \"SigCgt:.*[2367abef]$\" /proc/$p/status; do sleep 0.02; done; "
+                    "kill -INT $p; wait $p'",
                     M3_RUN, plan(), form, at("out"), at("err"))
             .c_str());
     ASSERT_TRUE(WIFEXITED(status));
