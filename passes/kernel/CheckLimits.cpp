@@ -43,11 +43,9 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
 
   void runOnOperation() override {
     tile::KernelOp kernel = getOperation();
-    const Chip *row = findChip(chip).second;
-    if (!row) {
-      kernel.emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+    const Chip *row = findChip(kernel, chip).second;
+    if (!row)
       return signalPassFailure();
-    }
     int64_t shared = kernel.getSharedBytes().value_or(0);
     if (shared > row->sharedBytes) {
       kernel.emitError("needs ") << shared << " bytes of shared memory, " << row->name

@@ -24,9 +24,9 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
 
   LogicalResult run() {
     ModuleOp module = getOperation();
-    auto [target, row] = findChip(chip);
+    auto [target, row] = findChip(module, chip);
     if (!target)
-      return module.emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+      return failure();
     func::FuncOp function;
     for (auto candidate : module.getOps<func::FuncOp>())
       if (candidate->hasAttr(m3::stepAttr))

@@ -14,11 +14,9 @@ struct OverlapLaunchesPass : impl::OverlapLaunchesBase<OverlapLaunchesPass> {
 
   void runOnOperation() override {
     tile::KernelOp kernel = getOperation();
-    const Chip *row = findChip(chip).second;
-    if (!row) {
-      kernel.emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+    const Chip *row = findChip(kernel, chip).second;
+    if (!row)
       return signalPassFailure();
-    }
     Block &entry = kernel.getBody().front();
     if (!row->overlaps || !entry.getOps<tile::AwaitLaunchOp>().empty())
       return;

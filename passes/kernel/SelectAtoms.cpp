@@ -21,11 +21,9 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
   using SelectAtomsBase::SelectAtomsBase;
 
   void runOnOperation() override {
-    auto [target, row] = findChip(chip);
-    if (!target) {
-      getOperation().emitError("there is no chip '") << chip << "'; `m3c targets` lists them";
+    auto [target, row] = findChip(getOperation(), chip);
+    if (!target)
       return signalPassFailure();
-    }
     WalkResult walk = getOperation().walk([&, target = target, row = row](Operation *op) {
       if (!isa<tile::MmaOp, tile::FmaOp, tile::DequantWordsOp, tile::DequantFragmentOp,
                tile::DequantGroupOp, tile::QuantGroupOp, tile::LoadCachedOp, tile::FillStageOp,

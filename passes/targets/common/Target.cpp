@@ -39,4 +39,11 @@ std::pair<const Target *, const Chip *> findChip(llvm::StringRef name) {
   return {nullptr, nullptr};
 }
 
+std::pair<const Target *, const Chip *> findChip(mlir::Operation *op, llvm::StringRef name) {
+  auto found = findChip(name);
+  if (!found.first)
+    op->emitError("there is no chip '") << name << "'; `m3c targets` lists them";
+  return found;
+}
+
 } // namespace m3c

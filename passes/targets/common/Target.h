@@ -41,6 +41,12 @@ llvm::StringRef atomFormat(mlir::Operation *op);
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
 using Schedule = std::map<std::string, int64_t>;
 
+/// Whether a schedule has a choice, and not 0.
+inline bool isOn(const Schedule &schedule, const char *choice) {
+  auto found = schedule.find(choice);
+  return found != schedule.end() && found->second;
+}
+
 /// In a Schedule: its figures were measured, and its kernel must keep its values in registers. Not
 /// a choice: it stands in no kernel's name, and a schedule with an override loses it.
 constexpr const char *tunedMark = "tuned";
@@ -120,5 +126,7 @@ const std::vector<std::unique_ptr<Target>> &allTargets();
 const Target *findTarget(llvm::StringRef name);
 /// The target that has a chip of that name, and the chip.
 std::pair<const Target *, const Chip *> findChip(llvm::StringRef name);
+/// The same for a pass over `op`, which gets an error where there is none.
+std::pair<const Target *, const Chip *> findChip(mlir::Operation *op, llvm::StringRef name);
 
 } // namespace m3c

@@ -38,23 +38,34 @@ static void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end
   }
 }
 
-tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeShape &moe,
-                                const Schedule &routed, const Schedule &shared, bool hasResidual) {
-  MLIRContext *context = step.module.getContext();
+/// Of both kernels; `apart`: with y, counters and ys.
+static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &moe, bool hasResidual,
+                                        bool apart) {
   tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
                                             Float32Type::get(context), tile::Space::Global);
+  Type outputs = rowsType(context, moe.hidden, moe.element); // of experts, before they are added
   SmallVector<Type> types = {countsType(context), listType(context), list,
                              rowsType(context, moe.width(), moe.element)};
   if (hasResidual)
     types.push_back(rowsType(context, moe.hidden, moe.element));
   llvm::append_range(types, weightParameterTypes(context, moe.down));
   types.push_back(rowsType(context, moe.hidden, moe.result));
-  if (moe.sharedDown) {
-    types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
-    llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
-  }
+  if (apart)
+    types.append({outputs, listType(context)});
+  if (!moe.sharedDown)
+    return types;
+  types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
+  llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
+  if (apart)
+    types.push_back(outputs);
+  return types;
+}
+
+tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeShape &moe,
+                                const Schedule &routed, const Schedule &shared, bool hasResidual) {
+  SmallVector<Type> types = parameterTypes(step.module.getContext(), moe, hasResidual, false);
   if (!moe.result.isF32())
-    types.push_back(rowsType(context, moe.hidden));
+    types.push_back(rowsType(step.module.getContext(), moe.hidden));
   KernelBuilder kb(step.module, name, "experts_down", routed, types);
   kb.useWarps(shared);
   unsigned next = 4;
@@ -121,7 +132,7 @@ public:
             const Schedule &shared, bool hasResidual)
       : moe(moe), routed(routed), shared(shared),
         kb(step.module, name, "experts_down", routed,
-           parameterTypes(step.module.getContext(), moe, hasResidual)),
+           parameterTypes(step.module.getContext(), moe, hasResidual, true)),
         groups(kb, kb.parameter(1), moe.experts) {
     kb.useWarps(shared);
     unsigned next = 4;
@@ -158,26 +169,6 @@ public:
   }
 
 private:
-  static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &moe,
-                                          bool hasResidual) {
-    tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
-                                              Float32Type::get(context), tile::Space::Global);
-    SmallVector<Type> types = {countsType(context), listType(context), list,
-                               rowsType(context, moe.width(), moe.element)};
-    if (hasResidual)
-      types.push_back(rowsType(context, moe.hidden, moe.element));
-    llvm::append_range(types, weightParameterTypes(context, moe.down));
-    types.push_back(rowsType(context, moe.hidden, moe.result));
-    types.push_back(rowsType(context, moe.hidden, moe.element));
-    types.push_back(listType(context));
-    if (moe.sharedDown) {
-      types.push_back(rowsType(context, moe.sharedWidth(), moe.element));
-      llvm::append_range(types, weightParameterTypes(context, *moe.sharedDown));
-      types.push_back(rowsType(context, moe.hidden, moe.element));
-    }
-    return types;
-  }
-
   /// The expert's rows, each stored where its entry of the router's choice stands.
   void multiplyRouted(Value expert, Value begin, Value end) {
     Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();

@@ -40,7 +40,6 @@ public:
     kb.kernel().setWarps(uint64_t(consumers + 1));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
-    kb.kernel().setResidents(uint64_t(schedule.at("residents")));
     unsigned next = 4;
     query = kb.parameter(next++);
     pool = kb.parameter(next++);
