@@ -102,14 +102,14 @@ private:
   /// Once in a kernel: weights are under way, which no launch makes; all else waits for the launch
   /// before.
   void begin() {
-    if (begun || !product.schedule.count("one_tile") || !product.schedule.count("early"))
+    if (begun || !product.schedule.count("one_tile") || !isOn(product.schedule, "early"))
       return;
     begun = true;
     kb.awaitLaunch();
   }
 
   Values addBatches(Value row, int64_t batches, Values sums) {
-    if (product.schedule.count("roll"))
+    if (isOn(product.schedule, "roll"))
       return addRolling(row, batches, sums);
     begin();
     Value end = kb.add(kWarp, batches * ahead * parts);

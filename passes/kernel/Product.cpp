@@ -149,9 +149,8 @@ static void emitWiden(KernelBuilder &kb, Value x, Value from, Value wide) {
 static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
   int64_t cols = panels * panelOutputs, inputs = product.weight.shape.k;
-  auto widens = product.schedule.find("widen");
   Value wide;
-  if (widens != product.schedule.end() && widens->second && rows > 1 && inputs % 16 == 0)
+  if (isOn(product.schedule, "widen") && rows > 1 && inputs % 16 == 0)
     wide = kb.alloc({rows, inputs}, kb.f32Type());
   bringStartNear(kb, product);
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {

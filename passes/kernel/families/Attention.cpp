@@ -41,8 +41,7 @@ public:
 
   /// A split part belongs to one row.
   static bool splits(const Schedule &schedule) {
-    auto found = schedule.find("split");
-    return found != schedule.end() && found->second && schedule.at("rows") == 1;
+    return isOn(schedule, "split") && schedule.at("rows") == 1;
   }
 
   void emit() {

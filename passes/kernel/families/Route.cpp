@@ -236,7 +236,8 @@ public:
 
   LogicalResult emit(Value ids, Value weights) {
     Schedule product = step.schedule("project", productProblem(router, x.element));
-    bool together = schedule.erase("with_router") && usesFragments(product);
+    bool together = isOn(schedule, "with_router") && usesFragments(product);
+    schedule.erase("with_router");
     if (!together && failed(emitProject(step, x, route.getRouterAttr(), {}, logits, false)))
       return failure();
     Value chosen = step.makeBuffer(ids, "expert_ids");

@@ -2,6 +2,7 @@
 // weights are asked for before the wait for the launch before.
 // RUN: m3-opt %s -m3-to-tile="chip=sm_90a buckets=4" | FileCheck %s
 // RUN: m3-opt %s -m3-to-tile="chip=sm_90a buckets=4 schedule=project.cluster=2" | FileCheck %s --check-prefix=TWO
+// RUN: m3-opt %s -m3-to-tile="chip=sm_90a buckets=4 schedule=project.early=0" | FileCheck %s --check-prefix=LATE
 
 // CHECK: tile.kernel @project_bf16_64x4096_residual_rounded_{{.*}}_ahead1_cluster8_early1_{{.*}}_one_tile1
 // CHECK-SAME: cluster = 8 : i64
@@ -18,6 +19,9 @@
 // CHECK: tile.cluster_barrier
 // CHECK-NEXT: tile.return
 // CHECK: plan.launch @project_bf16_64x4096{{.*}} grid [32, 1, 1] label "o"
+// A choice that is 0 is off.
+// LATE: tile.kernel @project_bf16_64x4096{{.*}}_early0_
+// LATE-NOT: tile.await_launch
 // TWO: tile.kernel @project_bf16_64x4096{{.*}}_cluster2_
 // TWO-COUNT-2: tile.peer
 // TWO-NOT: tile.peer

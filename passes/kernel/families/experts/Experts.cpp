@@ -153,7 +153,7 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     setPanels(sharedDownSchedule, panels);
     sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDownSchedule);
   }
-  bool apart = routedDown.count("apart");
+  bool apart = isOn(routedDown, "apart");
   std::string downName =
       formatv("experts_down_{0}{1}_top{2}{3}{4}{5}", spell(moe.down), spell(routedDown), moe.topK,
               residual ? "_residual" : "", sharedSpell, spellElements({moe.element, moe.result}));
