@@ -1,8 +1,13 @@
 # cmake -DOUT=f.cpp -DHEADER=… -DFUNCTION=name "-DFILES=a;b" -P EmbedFiles.cmake
 # Writes a source that defines FUNCTION(): a map from file name to file text.
+cmake_minimum_required(VERSION 3.25)
 set(text "#include \"${HEADER}\"\n\nnamespace m3c {\n\nconst std::map<std::string, std::string> &${FUNCTION}() {\n  static const std::map<std::string, std::string> files = {\n")
 foreach(file ${FILES})
   get_filename_component(name ${file} NAME)
+  if(name IN_LIST names)
+    message(FATAL_ERROR "${file}: another folder has a header of that name; kernels include them by name alone")
+  endif()
+  list(APPEND names ${name})
   file(READ ${file} content)
   string(APPEND text "      {\"${name}\", R\"m3file(${content})m3file\"},\n")
 endforeach()

@@ -138,7 +138,7 @@ def check_emulated(files, text_of):
         return {(name, types(parameters)) for name, parameters in declared.findall(text_of(path))}
 
     for path in files:
-        found = re.fullmatch(r"passes/targets/(\w+)/emulated/(\w+\.h)", path)
+        found = re.fullmatch(r"passes/targets/([\w/]+)/emulated/(\w+\.h)", path)
         device = f"passes/targets/{found.group(1)}/device/{found.group(2)}" if found else ""
         if device in files:
             for name, parameters in sorted(functions(device) - functions(path)):

@@ -1,5 +1,5 @@
-// The texts of passes/targets/sm90/device/ and of the headers that targets share, embedded when the
-// compiler is built.
+// The texts of passes/targets/sm90/device/ and of the headers that NVIDIA's chips and all targets
+// share, embedded when the compiler is built.
 #pragma once
 
 #include <map>

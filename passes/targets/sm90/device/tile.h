@@ -1,14 +1,4 @@
 // What a printed kernel includes.
 #pragma once
 
-#include "vector.h"
-
-#include "atoms.h"
-
-#include "arithmetic.h"
-#include "cached.h"
-#include "formats.h"
-#include "fragments.h"
-#include "memory.h"
-#include "operands.h"
-#include "scalar.h"
+#include "nvidia.h"
