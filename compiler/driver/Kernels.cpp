@@ -49,6 +49,18 @@ std::vector<std::string> patternsOf(tile::KernelOp kernel, const Target &target,
   return {patterns.begin(), patterns.end()};
 }
 
+/// What a parameter points to; codes of 16 bits are BF16 (passes/kernel).
+plan::Element elementOf(mlir::Type parameter) {
+  auto view = llvm::dyn_cast<tile::ViewType>(parameter);
+  if (!view)
+    return plan::Element::Number;
+  if (view.getElement().isF32())
+    return plan::Element::F32;
+  if (view.getElement().isInteger(16) || view.getElement().isBF16())
+    return plan::Element::Bf16;
+  return view.getElement().isInteger(32) ? plan::Element::I32 : plan::Element::Bytes;
+}
+
 KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chip) {
   std::string message;
   mlir::ScopedDiagnosticHandler handler(kernel.getContext(), [&](mlir::Diagnostic &diagnostic) {
@@ -71,6 +83,8 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
                     number ? std::to_string(number.getInt()) : printed(choice.getValue()));
   }
   text.params = uint32_t(kernel.getArgumentTypes().size());
+  for (mlir::Type type : kernel.getArgumentTypes())
+    text.elements.push_back(elementOf(type));
   text.shape.sharedBytes = uint64_t(kernel.getSharedBytes().value_or(0));
   text.shape.threads = target.threadsPerItem(kernel);
   text.shape.overlaps = !kernel.getBody().front().getOps<tile::AwaitLaunchOp>().empty();

@@ -19,6 +19,7 @@ const Target &requireTarget(const std::string &name);
 struct KernelText {
   std::string name, family, schedule;
   uint32_t params = 0;
+  std::vector<plan::Element> elements; ///< of each parameter
   KernelLaunchShape shape;
   std::string source; ///< what the target's compiler takes
   std::string tile;   ///< the tile.kernel as IR text

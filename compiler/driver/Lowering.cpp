@@ -134,7 +134,7 @@ void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) 
     shape.registers = objects[i].facts.registers;
     shape.spillBytes = uint32_t(objects[i].facts.spillBytes);
     build.objects.push_back({variants[chip].chip.name, objects[i].object, shape,
-                             options.keepSources ? text.source : ""});
+                             options.keepSources ? text.source : "", text.elements});
   }
 }
 

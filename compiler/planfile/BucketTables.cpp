@@ -15,6 +15,9 @@ static_assert(int(planir::BatchArray::Counts) == int(plan::BatchArray::Counts) &
               int(planir::BatchArray::PageTable) == int(plan::BatchArray::PageTable) &&
               int(planir::BatchArray::LogitRows) == int(plan::BatchArray::LogitRows) &&
               int(planir::BatchArray::Counters) == int(plan::BatchArray::Counters));
+static_assert(int(planir::Access::Read) == int(plan::Access::Read) &&
+              int(planir::Access::Write) == int(plan::Access::Write) &&
+              int(planir::Access::ReadWrite) == int(plan::Access::ReadWrite));
 static_assert(int(planir::TapKind::Blocks) == int(plan::TapKind::Blocks) &&
               int(planir::TapKind::Experts) == int(plan::TapKind::Experts) &&
               int(planir::TapKind::Hidden) == int(plan::TapKind::Hidden));
@@ -36,20 +39,37 @@ uint64_t fixedOffset(mlir::Value value, const char *use) {
   return uint64_t(*buffer.getOffset());
 }
 
-std::unique_ptr<plan::ArgT> argument(mlir::Value value, const SymbolIndices &indices) {
+/// Bytes of each page from `offset` on: keys and values of all heads of a layer, or its index keys.
+uint64_t pageBytesFrom(uint64_t offset, const plan::TablesT &tables) {
+  for (const auto &layer : tables.cache->layers) {
+    if (offset == uint64_t(layer->kv_offset))
+      return 2 * tables.model->kv_heads * tables.cache->slot_bytes;
+    if (layer->index_offset >= 0 && offset == uint64_t(layer->index_offset))
+      return tables.cache->slot_bytes;
+  }
+  return 0;
+}
+
+std::unique_ptr<plan::ArgT> argument(mlir::Value value, const SymbolIndices &indices,
+                                     const plan::TablesT &tables) {
   auto arg = std::make_unique<plan::ArgT>();
   mlir::Operation *op = value.getDefiningOp();
   if (auto buffer = llvm::dyn_cast<planir::BufferOp>(op)) {
     arg->kind = plan::ArgKind::Arena;
     arg->offset = uint64_t(*buffer.getOffset());
     arg->blocks_scale = uint64_t(*buffer.getBlocksScale());
+    arg->row_bytes = uint64_t(buffer.getRowBytes());
+    arg->block_bytes = uint64_t(buffer.getBlockBytes());
+    arg->fixed_bytes = uint64_t(buffer.getFixedBytes());
   } else if (auto weight = llvm::dyn_cast<planir::WeightOp>(op)) {
     arg->kind = plan::ArgKind::Weight;
     arg->index = indexOf(indices.weights, weight.getSymbol(), "weight buffer");
     arg->offset = uint64_t(weight.getOffset());
+    arg->fixed_bytes = tables.weights.at(arg->index)->bytes - arg->offset;
   } else if (auto pool = llvm::dyn_cast<planir::PoolOp>(op)) {
     arg->kind = plan::ArgKind::CachePool;
     arg->offset = uint64_t(pool.getOffset());
+    arg->fixed_bytes = pageBytesFrom(arg->offset, tables);
   } else if (auto batch = llvm::dyn_cast<planir::BatchOp>(op)) {
     arg->kind = plan::ArgKind::Batch;
     arg->index = uint32_t(batch.getArray());
@@ -60,12 +80,15 @@ std::unique_ptr<plan::ArgT> argument(mlir::Value value, const SymbolIndices &ind
   return arg;
 }
 
-std::unique_ptr<plan::LaunchT> launchTable(planir::LaunchOp launch, const SymbolIndices &indices) {
+std::unique_ptr<plan::LaunchT> launchTable(planir::LaunchOp launch, const SymbolIndices &indices,
+                                           const plan::TablesT &tables) {
   auto table = std::make_unique<plan::LaunchT>();
   table->kernel = indexOf(indices.kernels, launch.getKernel(), "kernel");
   table->label = launch.getLabel().str();
-  for (mlir::Value value : launch.getArguments())
-    table->args.push_back(argument(value, indices));
+  for (auto [i, value] : llvm::enumerate(launch.getArguments())) {
+    table->args.push_back(argument(value, indices, tables));
+    table->args.back()->access = plan::Access(launch.getAccess()[i]);
+  }
   auto dimension = [&](int i) {
     return std::make_unique<plan::GridDim>(uint32_t(launch.getGridCount()[i]),
                                            uint32_t(launch.getGridBlocksPerItem()[i]));
@@ -78,7 +101,8 @@ std::unique_ptr<plan::LaunchT> launchTable(planir::LaunchOp launch, const Symbol
 
 } // namespace
 
-std::unique_ptr<plan::BucketT> bucketTable(planir::BucketOp bucket, const SymbolIndices &indices) {
+std::unique_ptr<plan::BucketT> bucketTable(planir::BucketOp bucket, const SymbolIndices &indices,
+                                           const plan::TablesT &tables) {
   if (!bucket.getArenaBytes())
     throw Error(fmt::format("the bucket of {} rows has no arena", bucket.getRows()), "plan file",
                 "plan-assign-arena has not run");
@@ -89,7 +113,7 @@ std::unique_ptr<plan::BucketT> bucketTable(planir::BucketOp bucket, const Symbol
   table->arena_bytes_per_block = uint64_t(*bucket.getArenaBytesPerBlock());
   for (mlir::Operation &op : bucket.getBody().front()) {
     if (auto launch = llvm::dyn_cast<planir::LaunchOp>(op)) {
-      table->launches.push_back(launchTable(launch, indices));
+      table->launches.push_back(launchTable(launch, indices, tables));
     } else if (auto tap = llvm::dyn_cast<planir::TapOp>(op)) {
       auto entry = std::make_unique<plan::TapT>();
       entry->kind = plan::TapKind(tap.getKind());

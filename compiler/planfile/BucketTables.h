@@ -15,7 +15,9 @@ struct SymbolIndices {
   std::map<std::string, uint32_t> weights, kernels;
 };
 
-/// Throws Error for a kernel or weight that is not in `indices` and for a bucket without an arena.
-std::unique_ptr<plan::BucketT> bucketTable(planir::BucketOp bucket, const SymbolIndices &indices);
+/// `tables` has model, cache and weights. Throws Error for a kernel or weight that is not in
+/// `indices` and for a bucket without an arena.
+std::unique_ptr<plan::BucketT> bucketTable(planir::BucketOp bucket, const SymbolIndices &indices,
+                                           const plan::TablesT &tables);
 
 } // namespace m3c

@@ -137,6 +137,7 @@ std::unique_ptr<plan::KernelT> kernelTable(const std::string &name, const Kernel
     table->registers = object.shape.registers;
     table->spill_bytes = object.shape.spillBytes;
     table->section = code.add(object.bytes);
+    table->elements = object.elements;
     if (!object.source.empty())
       table->source_section = int32_t(sources.add(object.source));
     kernel->objects.push_back(std::move(table));
@@ -165,7 +166,7 @@ void addWeights(mlir::ModuleOp module, plan::TablesT &tables, SymbolIndices &ind
 }
 
 std::unique_ptr<plan::TargetT> targetTable(const PlanTarget &target, const SymbolIndices &indices,
-                                           Sections &extras) {
+                                           const plan::TablesT &tables, Sections &extras) {
   auto table = std::make_unique<plan::TargetT>();
   table->name = target.name;
   table->chip = target.chip;
@@ -181,7 +182,7 @@ std::unique_ptr<plan::TargetT> targetTable(const PlanTarget &target, const Symbo
   table->source_features = target.sourceFeatures;
   auto program = onlyOp<planir::ProgramOp>(target.module, "plan.program");
   for (auto bucket : program.getBody().front().getOps<planir::BucketOp>())
-    table->buckets.push_back(bucketTable(bucket, indices));
+    table->buckets.push_back(bucketTable(bucket, indices, tables));
   return table;
 }
 
@@ -206,7 +207,7 @@ plan::PlanWriter buildPlan(const PlanContent &content) {
     tables.kernels.push_back(kernelTable(name, build, code, sources));
   }
   for (const PlanTarget &target : content.targets)
-    tables.targets.push_back(targetTable(target, indices, extras));
+    tables.targets.push_back(targetTable(target, indices, tables, extras));
   for (const auto &[name, text] : content.extras) {
     auto extra = std::make_unique<plan::NamedSectionT>();
     extra->name = name;

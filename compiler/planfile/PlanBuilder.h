@@ -28,7 +28,8 @@ struct KernelObject {
   std::string chip;
   std::vector<std::byte> bytes;
   KernelLaunchShape shape = {};
-  std::string source = ""; ///< text that it was built from; kept where not empty
+  std::string source = "";                  ///< text that it was built from; kept where not empty
+  std::vector<plan::Element> elements = {}; ///< of each parameter
 };
 
 /// What became of one kernel symbol of the module.

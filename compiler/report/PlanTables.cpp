@@ -82,7 +82,10 @@ ordered_json kernelJson(const plan::PlanFile &file, const plan::Kernel &kernel) 
                       {"params", kernel.params()},
                       {"schedule", textOf(kernel.schedule())},
                       {"objects", ordered_json::array()}};
-  for (const plan::CodeObject *object : plan::list(kernel.objects()))
+  for (const plan::CodeObject *object : plan::list(kernel.objects())) {
+    ordered_json elements = ordered_json::array();
+    for (plan::Element element : plan::list(object->elements()))
+      elements.push_back(plan::EnumNameElement(element));
     out["objects"].push_back({{"chip", textOf(object->chip())},
                               {"symbol", textOf(object->symbol())},
                               {"shared_bytes", object->shared_bytes()},
@@ -91,8 +94,10 @@ ordered_json kernelJson(const plan::PlanFile &file, const plan::Kernel &kernel) 
                               {"overlaps", object->overlaps()},
                               {"registers", object->registers()},
                               {"spill_bytes", object->spill_bytes()},
+                              {"elements", elements},
                               {"bytes", file.section(object->section()).size},
                               {"digest", digestOf(file, object->section())}});
+  }
   if (kernel.source_section() >= 0)
     out["source_digest"] = digestOf(file, uint32_t(kernel.source_section()));
   return out;
@@ -126,9 +131,15 @@ ordered_json launchJson(const plan::Tables &tables, const plan::Launch &launch) 
       {"kernel", textOf(tables.kernels()->Get(launch.kernel())->name())},
       {"grid",
        {gridText(*launch.grid_x()), gridText(*launch.grid_y()), gridText(*launch.grid_z())}},
-      {"args", ordered_json::array()}};
-  for (const plan::Arg *arg : plan::list(launch.args()))
+      {"args", ordered_json::array()},
+      {"access", ordered_json::array()},
+      {"bytes", ordered_json::array()}};
+  for (const plan::Arg *arg : plan::list(launch.args())) {
     out["args"].push_back(argumentText(tables, *arg));
+    out["access"].push_back(plan::EnumNameAccess(arg->access()));
+    out["bytes"].push_back(
+        {{"row", arg->row_bytes()}, {"block", arg->block_bytes()}, {"fixed", arg->fixed_bytes()}});
+  }
   return out;
 }
 

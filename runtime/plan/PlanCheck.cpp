@@ -119,6 +119,11 @@ private:
       need(object->threads() > 0 && object->threads() <= 1024 && object->cluster() > 0 &&
                object->cluster() <= 16,
            where, "a work item has 1 to 1024 threads, a cluster 1 to 16 work items");
+      need(list(object->elements()).empty() || list(object->elements()).size() == kernel.params(),
+           where, "an object names the elements of all parameters or of none");
+      for (Element element : list(object->elements()))
+        need(element >= Element::MIN && element <= Element::MAX, where,
+             "the element of a parameter is a known one");
       checkSection(object->section(), SectionKind::Code, where);
       if (object->source_section() != -1)
         checkSection(uint32_t(object->source_section()), SectionKind::Source, where);
@@ -170,28 +175,50 @@ private:
   }
 
   void checkArg(const Arg &arg, const Bucket &bucket, const std::string &where) {
+    need(arg.access() >= Access::Unknown && arg.access() <= Access::ReadWrite, where,
+         "the access of an argument is a known one");
     switch (arg.kind()) {
     case ArgKind::Arena:
-      need(arg.offset() <= bucket.arena_bytes() &&
-               arg.blocks_scale() <= bucket.arena_bytes_per_block(),
-           where, "arena offsets lie within the arena");
+      checkArenaRange(arg, bucket, where);
       return;
     case ArgKind::Weight:
-      need(arg.index() < list(tables.weights()).size() &&
-               arg.offset() <= tables.weights()->Get(arg.index())->bytes(),
-           where, "the weight buffer exists and the offset lies within it");
+      need(
+          arg.index() < list(tables.weights()).size() &&
+              fits(arg.offset(), 1, arg.fixed_bytes(), tables.weights()->Get(arg.index())->bytes()),
+          where, "the weight buffer exists and the bytes from the offset on lie within it");
+      checkNoRows(arg, where);
       return;
     case ArgKind::CachePool:
-      need(arg.offset() <= tables.cache()->page_bytes(), where,
-           "cache offsets lie within one page");
+      need(fits(arg.offset(), 1, arg.fixed_bytes(), tables.cache()->page_bytes()), where,
+           "cache offsets, and the bytes from there on, lie within one page");
+      checkNoRows(arg, where);
       return;
     case ArgKind::Batch:
       need(arg.index() <= uint32_t(BatchArray::MAX), where, "the batch array is a known one");
+      checkNoRows(arg, where);
       return;
     case ArgKind::Scalar:
+      need(arg.access() <= Access::Read && arg.fixed_bytes() == 0, where,
+           "a number has no bytes and is not written");
+      checkNoRows(arg, where);
       return;
     }
     need(false, where, "the argument kind is a known one");
+  }
+
+  /// Within the arena for one block and growing no faster than it: within it for any count.
+  void checkArenaRange(const Arg &arg, const Bucket &bucket, const std::string &where) {
+    std::optional<uint64_t> end = addProduct(arg.offset(), bucket.rows(), arg.row_bytes());
+    end = end ? addProduct(*end, 1, arg.fixed_bytes()) : end;
+    std::optional<uint64_t> scale = addProduct(arg.blocks_scale(), 1, arg.block_bytes());
+    need(end && scale && *scale <= bucket.arena_bytes_per_block() &&
+             fits(*end, 1, *scale, bucket.arena_bytes() + bucket.arena_bytes_per_block()),
+         where, "arena offsets, and the bytes from there on, lie within the arena");
+  }
+
+  void checkNoRows(const Arg &arg, const std::string &where) {
+    need(arg.row_bytes() == 0 && arg.block_bytes() == 0, where,
+         "only places in the arena grow with rows and blocks");
   }
 
   const Tables &tables;

@@ -27,8 +27,11 @@ protected:
     config.sparseLayer = {false, true};
     config.moeLayer = {false, false};
     std::vector<std::byte> one(100, std::byte{1}), two(50, std::byte{2});
-    kernels["norm"] = {
-        "norm", "rows = 1", 3, "text of norm", {{"a", one, {64}}, {"b", two, shapeOfB}}};
+    kernels["norm"] = {"norm",
+                       "rows = 1",
+                       3,
+                       "text of norm",
+                       {{"a", one, {64}}, {"b", two, shapeOfB, "", elements}}};
     kernels["head"] = {"head", "", 4, "", {{"a", one}, {"b", one}}};
   }
 
@@ -39,6 +42,8 @@ protected:
         .bytes();
   }
 
+  const std::vector<plan::Element> elements = {plan::Element::I32, plan::Element::Bf16,
+                                               plan::Element::F32};
   const KernelLaunchShape shapeOfB = {1024, 384, 2, true, 168, 8};
   ModelConfig config;
   std::map<std::string, KernelBuild> kernels;
@@ -64,6 +69,18 @@ TEST_F(PlanBuilderTest, TablesSayWhatTheModuleSays) {
   EXPECT_EQ(head.args()->Get(0)->offset(), 64u);
   EXPECT_EQ(head.args()->Get(1)->kind(), plan::ArgKind::CachePool);
   EXPECT_EQ(head.args()->Get(2)->value(), -5);
+  // What the launches may touch: hidden rows, block scores, the rest of the weight, a layer's
+  // slots.
+  const plan::Arg &hidden = *norm.args()->Get(1), &scores = *norm.args()->Get(2);
+  EXPECT_EQ(norm.args()->Get(0)->access(), plan::Access::Read);
+  EXPECT_EQ(hidden.access(), plan::Access::Write);
+  EXPECT_EQ(hidden.row_bytes(), 1024u);
+  EXPECT_EQ(hidden.fixed_bytes(), 0u);
+  EXPECT_EQ(scores.block_bytes(), 16u);
+  EXPECT_EQ(head.args()->Get(0)->fixed_bytes(), 64u);
+  EXPECT_EQ(head.args()->Get(1)->access(), plan::Access::ReadWrite);
+  EXPECT_EQ(head.args()->Get(1)->fixed_bytes(), 2 * 9216u);
+  EXPECT_EQ(head.args()->Get(3)->fixed_bytes(), 1024u);
   const plan::Tap &tap = *bucket.taps()->Get(0);
   EXPECT_EQ(tap.after_launch(), 0u);
   EXPECT_EQ(tap.layer(), 1u);
@@ -89,6 +106,9 @@ TEST_F(PlanBuilderTest, EveryObjectHasItsLaunchShape) {
   EXPECT_TRUE(b.overlaps());
   EXPECT_EQ(b.registers(), 168u);
   EXPECT_EQ(b.spill_bytes(), 8u);
+  EXPECT_EQ(a.elements(), nullptr);
+  ASSERT_EQ(b.elements()->size(), elements.size());
+  EXPECT_EQ(plan::Element(b.elements()->Get(1)), plan::Element::Bf16);
 }
 
 TEST_F(PlanBuilderTest, EqualObjectsShareASectionAndSourcesAreKept) {

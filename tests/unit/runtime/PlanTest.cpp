@@ -149,6 +149,28 @@ TEST(PlanTables, IndicesOutOfRangeAreRefused) {
        [](TablesT &t) { t.targets[0]->buckets[0]->launches[2]->args[9]->index = 1; }},
       {"lie within the arena",
        [](TablesT &t) { t.targets[0]->buckets[0]->launches[1]->args[7]->offset = 1 << 30; }},
+      {"lie within the arena",
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[1]->args[7]->row_bytes = 1 << 30; }},
+      {"lie within the arena",
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[1]->args[7]->block_bytes = 1 << 30; }},
+      {"lie within the arena",
+       [](TablesT &t) {
+         t.targets[0]->buckets[1]->launches[1]->args[7]->row_bytes = UINT64_MAX / 2 + 1;
+       }},
+      {"lie within it",
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[2]->args[9]->fixed_bytes = 1 << 20; }},
+      {"within one page",
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[5]->fixed_bytes = 4096; }},
+      {"access of an argument",
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[5]->access = Access(4); }},
+      {"grow with rows",
+       [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[5]->row_bytes = 4; }},
+      {"of all parameters or of none",
+       [](TablesT &t) { t.kernels[0]->objects[0]->elements = {Element::F32}; }},
+      {"is a known one",
+       [](TablesT &t) {
+         t.kernels[0]->objects[0]->elements.assign(t.kernels[0]->params, Element(17));
+       }},
       {"within one page",
        [](TablesT &t) { t.targets[0]->buckets[0]->launches[0]->args[5]->offset = 4096; }},
       {"logits lie within",
