@@ -1,5 +1,6 @@
 #include "compiler/emulator/Calls.h"
 
+#include "compiler/emulator/TensorMemory.h"
 #include "compiler/emulator/Transfers.h"
 
 #include <string>
@@ -106,18 +107,83 @@ void readSharedAsync(m3emu::Thread *thread, unsigned long offset, unsigned bytes
   M3C_CALLER(thread);
   cluster.copies().readAsync(caller, offset, bytes);
 }
+void tensorAllocate(m3emu::Thread *thread, void *shared, unsigned columns) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).allocate(caller, shared, columns);
+}
+void tensorFree(m3emu::Thread *thread, unsigned address, unsigned columns) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).release(caller, address, columns);
+}
+void tensorRelinquish(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).relinquish(caller);
+}
+void tensorLoad(m3emu::Thread *thread, unsigned lane, unsigned column) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).load(caller, lane, column);
+}
+void tensorStore(m3emu::Thread *thread, unsigned lane, unsigned column, unsigned value) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).store(caller, lane, column, value);
+}
+void tensorWait(m3emu::Thread *thread, bool stores) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).wait(caller, stores);
+}
+void tensorTake(m3emu::Thread *thread, unsigned *values, unsigned count) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).take(caller, values, count);
+}
+void tensorFence(m3emu::Thread *thread, bool after) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).fence(caller, after);
+}
+void tensorMultiply(m3emu::Thread *thread, const m3emu::TensorProduct &product) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).multiply(caller, product);
+}
+void tensorCommit(m3emu::Thread *thread, void *barrier) {
+  M3C_CALLER(thread);
+  cluster.tensor(caller).commit(caller, barrier);
+}
 #undef M3C_CALLER
 
 } // namespace
 
 const m3emu::Calls &calls() {
-  static constexpr m3emu::Calls table = {
-      meet,        readShared,     writeShared, checkGlobal,
-      fail,        barrier,        barrierOr,   clusterBarrier,
-      initBarrier, arrive,         waitBarrier, testBarrier,
-      copyAsync,   commitCopies,   waitCopies,  arriveAfterCopies,
-      copyBulk,    storeBulk,      commitBulk,  waitBulk,
-      fenceProxy,  readSharedAsync};
+  static constexpr m3emu::Calls table = {meet,
+                                         readShared,
+                                         writeShared,
+                                         checkGlobal,
+                                         fail,
+                                         barrier,
+                                         barrierOr,
+                                         clusterBarrier,
+                                         initBarrier,
+                                         arrive,
+                                         waitBarrier,
+                                         testBarrier,
+                                         copyAsync,
+                                         commitCopies,
+                                         waitCopies,
+                                         arriveAfterCopies,
+                                         copyBulk,
+                                         storeBulk,
+                                         commitBulk,
+                                         waitBulk,
+                                         fenceProxy,
+                                         readSharedAsync,
+                                         tensorAllocate,
+                                         tensorFree,
+                                         tensorRelinquish,
+                                         tensorLoad,
+                                         tensorStore,
+                                         tensorWait,
+                                         tensorTake,
+                                         tensorFence,
+                                         tensorMultiply,
+                                         tensorCommit};
   return table;
 }
 

@@ -24,7 +24,8 @@ struct Seen {
   }
 };
 
-/// One entry for each warp, and a last one for asynchronous copies.
+/// One entry for each warp and one for asynchronous copies; where there is tensor memory, then for
+/// each warp what it stored there and what it has loaded (TensorMemory.h), and last the products.
 struct Knowledge {
   std::vector<Seen> of;
 
@@ -33,10 +34,10 @@ struct Knowledge {
     for (size_t i = 0; i < other.of.size(); ++i)
       of[i].join(other.of[i]);
   }
-  /// Every access of a warp before this is known, whoever did it.
-  uint32_t least() const {
+  /// Every access of one of `warps` warps before this is known, whoever did it.
+  uint32_t least(size_t warps) const {
     uint32_t time = UINT32_MAX;
-    for (size_t i = 0; i + 1 < of.size(); ++i)
+    for (size_t i = 0; i < warps; ++i)
       time = of[i].time < time ? of[i].time : time;
     return time;
   }

@@ -1,6 +1,7 @@
 #include "compiler/emulator/Cluster.h"
 
 #include "compiler/emulator/Calls.h"
+#include "compiler/emulator/TensorMemory.h"
 #include "compiler/emulator/Transfers.h"
 #include "runtime/base/Error.h"
 
@@ -87,6 +88,13 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   wholeCluster = {};
   exitedThreads = 0;
   transfers->begin(clock);
+  for (Item &item : items) {
+    if (!launch.tensorColumns)
+      continue;
+    if (!item.tensor)
+      item.tensor = std::make_shared<TensorMemory>(*this, launch.tensorColumns);
+    item.tensor->begin();
+  }
   failed = false;
   failure = {};
   count = {};
@@ -105,8 +113,10 @@ void Cluster::prepareWarp(unsigned index) {
   warp.next = unsigned(random()) % lanes;
   warp.budget = drawBudget();
   warp.now = warp.synced = warp.least = clock;
-  warp.knowledge.reset(unsigned(warps.size()) + 1, clock);
-  warp.fenced.reset(unsigned(warps.size()) + 1, clock);
+  warp.knowledge.reset(knowledgeEntries(), clock);
+  warp.fenced.reset(knowledgeEntries(), clock);
+  for (unsigned i = unsigned(warps.size()) + 1; i < knowledgeEntries(); ++i)
+    warp.knowledge.of[i] = warp.fenced.of[i] = {};
   warp.hasOwn = false;
   warp.threads.resize(lanes);
   runnable.add(index);
@@ -155,6 +165,9 @@ bool Cluster::run(const LaunchShape &launch, m3emu::Dim block) {
   schedule();
   if (!failed) {
     failure.what = transfers->finish();
+    for (const Item &item : items)
+      if (failure.what.empty() && item.tensor)
+        failure.what = item.tensor->finish();
     failure.item = block;
     failed = !failure.what.empty();
   }
@@ -208,6 +221,9 @@ unsigned Cluster::drawBudget() {
 void Cluster::schedule() {
   while (!failed) {
     transfers->step();
+    for (Item &item : items)
+      if (item.tensor)
+        item.tensor->step();
     if (!runnable.any()) {
       if (exitedThreads == shape->threads * shape->cluster || deadLocked())
         return;
@@ -221,6 +237,9 @@ void Cluster::schedule() {
 bool Cluster::deadLocked() {
   if (transfers->landSome())
     return false;
+  for (Item &item : items)
+    if (item.tensor && item.tensor->landSome())
+      return false;
   failed = true;
   failure.what = "no thread can go on";
   failure.item = warps[0].threads[0]->block;
@@ -349,7 +368,7 @@ void Cluster::orderWarp(Warp &warp) {
   }
   warp.synced = ++warp.now;
   warp.knowledge.of[warp.index] = {warp.now, 0};
-  warp.least = warp.knowledge.least();
+  warp.least = warp.knowledge.least(warps.size());
 }
 
 void Cluster::meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *const *),
@@ -461,7 +480,7 @@ void Cluster::completeBarrier(Barrier &barrier) {
     warp.knowledge = barrier.knowledge;
     warp.fenced = barrier.fenced;
     warp.now = warp.synced = time;
-    warp.least = warp.knowledge.least();
+    warp.least = warp.knowledge.least(warps.size());
     for (FibreThread *thread : warp.threads)
       if (!(warp.exited >> thread->lane & 1))
         wake(*thread);
@@ -534,7 +553,19 @@ bool Cluster::checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, b
   return true;
 }
 
+Cluster::TensorMemory &Cluster::tensor(FibreThread &thread) {
+  Item &item = items[thread.home->rank];
+  if (!item.tensor)
+    fail(thread, "uses tensor memory, which this target does not have");
+  return *item.tensor;
+}
+
 //===- Knowledge ------------------------------------------------------------------------------===//
+
+unsigned Cluster::knowledgeEntries() const {
+  auto count = unsigned(warps.size());
+  return shape->tensorColumns ? 3 * count + 2 : count + 1;
+}
 
 void Cluster::learn(FibreThread &thread, const Knowledge &knowledge, const Knowledge &fenced) {
   Warp &warp = *thread.home;

@@ -116,7 +116,8 @@ struct LaunchShape {
   const unsigned long *values;
   m3emu::Dim grid;
   unsigned threads, lanes;
-  unsigned cluster; ///< work items along x that run together
+  unsigned cluster;       ///< work items along x that run together
+  unsigned tensorColumns; ///< of tensor memory; 0: the target has none
   uint64_t sharedBytes;
   uint64_t seed;
   Landing landing;
@@ -155,6 +156,11 @@ public:
   friend class Transfers;
   Transfers &copies() { return *transfers; }
 
+  /// Of the thread's work item; fails where the target has none.
+  class TensorMemory;
+  friend class TensorMemory;
+  TensorMemory &tensor(FibreThread &thread);
+
 private:
   struct Barrier {
     unsigned arrived = 0, expected = 0;
@@ -167,6 +173,7 @@ private:
   /// One work item.
   struct Item {
     Shadow shadow;
+    std::shared_ptr<TensorMemory> tensor; ///< where the target has such memory
     std::array<Barrier, 16> barriers;
     unsigned exitedThreads = 0;
     bool lastHolds = false; ///< what the last barrierOr found
@@ -203,6 +210,8 @@ private:
   void completeBarrier(Barrier &barrier);
   void wake(FibreThread &thread);
   void orderWarp(Warp &warp);
+  /// Of a Knowledge (Clocks.h).
+  unsigned knowledgeEntries() const;
   Accessor accessor(const FibreThread &thread) const;
   Shadow &shadowOf(const FibreThread &thread) { return items[thread.home->rank].shadow; }
   void checkShared(FibreThread &thread, uint64_t offset, unsigned bytes, const char *verb);

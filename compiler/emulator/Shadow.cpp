@@ -13,10 +13,16 @@ void Shadow::begin(uint64_t count, unsigned warpCount, unsigned lanes, uint32_t 
   if (!fits || begins < base) {
     words = wanted;
     entries.assign(words * 5, {});
-    readers.assign(words * 5 * warpCount, 0);
+    readers.assign(words * 5 * (warpCount + 1), 0);
   } else if (marked) {
-    for (Entry &entry : entries)
+    for (uint64_t i = 0; i < entries.size(); ++i) {
+      Entry &entry = entries[i];
       entry.pending = entry.reading = entry.split = 0;
+      if (entry.lastRead == UINT32_MAX) { // products are numbered anew
+        entry.lastRead = 0;
+        forgetReaders(i);
+      }
+    }
   }
   marked = false;
   warps = warpCount;
@@ -32,7 +38,7 @@ void Shadow::split(uint64_t word) {
   for (uint64_t byte = 0; byte < 4; ++byte) {
     uint64_t index = entryOfByte(word * 4 + byte);
     entries[index] = whole;
-    std::copy_n(readers.begin() + long(word * warps), warps, readers.begin() + long(index * warps));
+    std::copy_n(&reader(word, 0), warps + 1, &reader(index, 0));
   }
   whole.split = 1;
 }
@@ -95,8 +101,13 @@ Complaint Shadow::checkWrite(const Accessor &who, uint64_t index, uint64_t at) c
 }
 
 Complaint Shadow::checkReaders(const Accessor &who, uint64_t index, uint64_t at) const {
+  if (uint32_t product = reader(index, warps);
+      product && !who.knowledge->of.back().covers(product, 0))
+    return fmt::format("writes byte {} of shared memory, which a product read whose end nobody "
+                       "waited for",
+                       at);
   for (unsigned warp = 0; warp < warps; ++warp) {
-    uint32_t found = readers[index * warps + warp], time = found >> 6, lane = found & several;
+    uint32_t found = reader(index, warp), time = found >> 6, lane = found & several;
     if (time < base)
       continue;
     bool many = lane == several;
@@ -121,7 +132,7 @@ Complaint Shadow::write(const Accessor &who, uint64_t offset, unsigned count) {
     if (Entry &whole = entries[word]; whole.split && complaint.empty()) {
       whole.split = whole.pending = whole.reading = 0;
       noteWrite(who, word);
-      std::fill_n(readers.begin() + long(word * warps), warps, 0);
+      forgetReaders(word);
     }
   return complaint;
 }
@@ -138,7 +149,7 @@ Complaint Shadow::startWrite(const Accessor &who, uint64_t offset, uint64_t coun
 void Shadow::landWrite(uint64_t offset, uint64_t count, unsigned warp, unsigned lane,
                        uint32_t time) {
   each(offset, count, [&](uint64_t index, uint64_t) {
-    std::fill_n(readers.begin() + long(index * warps), warps, 0);
+    forgetReaders(index);
     entries[index] = {};
     entries[index].written = time;
     entries[index].warp = uint8_t(warp);
@@ -152,6 +163,8 @@ Complaint Shadow::startRead(const Accessor &who, const Knowledge &fenced, uint64
   marked = true;
   return each(offset, count, [&](uint64_t index, uint64_t at) -> Complaint {
     Entry &entry = entries[index];
+    if (entry.reading >= 100)
+      return "has more than 100 operations of the asynchronous proxy under way on one byte";
     if (entry.pending || !wasWritten(entry))
       return fmt::format("lets the asynchronous proxy read byte {} of shared memory, which {}", at,
                          entry.pending ? "a copy still fills" : "nothing has written");
@@ -168,9 +181,13 @@ Complaint Shadow::startRead(const Accessor &who, const Knowledge &fenced, uint64
   });
 }
 
-void Shadow::endRead(uint64_t offset, uint64_t count) {
+void Shadow::endRead(uint64_t offset, uint64_t count, uint32_t product) {
   each(offset, count, [&](uint64_t index, uint64_t) {
     --entries[index].reading;
+    if (product) {
+      reader(index, warps) = product;
+      entries[index].lastRead = UINT32_MAX; // the readers are looked at
+    }
     return Complaint();
   });
 }

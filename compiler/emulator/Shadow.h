@@ -44,7 +44,9 @@ public:
   /// The asynchronous proxy reads: ordinary writes must have been fenced (`fenced`).
   Complaint startRead(const Accessor &who, const Knowledge &fenced, uint64_t offset,
                       uint64_t bytes);
-  void endRead(uint64_t offset, uint64_t bytes);
+  /// `product`: the number of the matrix instruction that read (0: none did); a later write must
+  /// know that it has ended (the last entry of a Knowledge).
+  void endRead(uint64_t offset, uint64_t bytes, uint32_t product = 0);
 
 private:
   struct Entry {
@@ -89,7 +91,16 @@ private:
   Complaint checkReaders(const Accessor &who, uint64_t index, uint64_t at) const;
 
   std::vector<Entry> entries;
-  /// [entry][warp]: time · 64 + lane of its last read since the write.
+  uint32_t &reader(uint64_t index, unsigned warp) { return readers[index * (warps + 1) + warp]; }
+  uint32_t reader(uint64_t index, unsigned warp) const {
+    return readers[index * (warps + 1) + warp];
+  }
+  void forgetReaders(uint64_t index) {
+    for (unsigned warp = 0; warp <= warps; ++warp)
+      reader(index, warp) = 0;
+  }
+  /// [entry][warp]: time · 64 + lane of its last read since the write; behind the warps the last
+  /// product that read.
   std::vector<uint32_t> readers;
   bool marked = false; ///< some entry has more than times
   uint64_t words = 0;
@@ -99,7 +110,7 @@ private:
 };
 
 inline void Shadow::noteRead(const Accessor &who, uint64_t index) {
-  uint32_t &mine = readers[index * warps + who.warp];
+  uint32_t &mine = reader(index, who.warp);
   bool same = mine >> 6 == who.now && (mine & several) != who.lane;
   mine = who.now << 6 | (same ? several : who.lane);
   Entry &entry = entries[index];
@@ -135,8 +146,7 @@ inline bool Shadow::writeQuickly(const Accessor &who, uint64_t offset, unsigned 
 inline void Shadow::noteWrite(const Accessor &who, uint64_t index) {
   Entry &entry = entries[index];
   if (entry.lastRead >= base)
-    for (unsigned warp = 0; warp < warps; ++warp)
-      readers[index * warps + warp] = 0;
+    forgetReaders(index);
   entry.written = who.now;
   entry.warp = uint8_t(who.warp);
   entry.lane = uint8_t(who.lane);

@@ -54,7 +54,7 @@ void Cluster::Transfers::initBarrier(FibreThread &thread, const void *address, u
   cluster.complain(thread, cluster.shadowOf(thread).write(cluster.accessor(thread), offset, 8));
   Barrier &barrier = barriers[{thread.rank, offset}] = {};
   barrier.expected = barrier.pending = arrivals;
-  unsigned entries = unsigned(cluster.warps.size()) + 1;
+  unsigned entries = cluster.knowledgeEntries();
   for (Knowledge *knowledge :
        {&barrier.gathered, &barrier.gatheredFenced, &barrier.told, &barrier.toldFenced})
     knowledge->reset(entries, 0);
@@ -65,13 +65,34 @@ void Cluster::Transfers::initBarrier(FibreThread &thread, const void *address, u
   }
 }
 
+uint64_t Cluster::Transfers::knownBarrier(FibreThread &thread, const void *address) {
+  uint64_t offset = 0;
+  barrierAt(thread, address, offset);
+  return offset;
+}
+
+/// Fails outside of any thread: the work item did it, by itself.
+void Cluster::Transfers::countArrival(FibreThread &thread, Barrier &barrier, uint64_t offset) {
+  if (!barrier.pending && !cluster.failed) {
+    cluster.failed = true;
+    cluster.failure.what =
+        fmt::format("a commit arrives at the barrier at byte {} of shared memory, whose phase {} "
+                    "has had its {} arrivals",
+                    offset, barrier.phase, barrier.expected);
+    cluster.failure.item = thread.block;
+    return;
+  }
+  --barrier.pending;
+  settle(barrier);
+}
+
 void Cluster::Transfers::completePhase(Barrier &barrier) {
   ++barrier.phase;
   barrier.pending = barrier.expected;
   barrier.told = barrier.gathered;
   barrier.toldFenced = barrier.gatheredFenced;
   for (Knowledge *knowledge : {&barrier.gathered, &barrier.gatheredFenced})
-    knowledge->reset(unsigned(cluster.warps.size()) + 1, 0);
+    knowledge->reset(cluster.knowledgeEntries(), 0);
   for (FibreThread *waiter : barrier.waiters)
     cluster.wake(*waiter);
   barrier.waiters.clear();

@@ -33,6 +33,14 @@ public:
   void commit(FibreThread &thread);
   void waitGroups(FibreThread &thread, unsigned most);
   void arriveAfter(FibreThread &thread, const void *barrier, bool counted);
+  /// An arrival of what the hardware does by itself: `told` says what it makes known.
+  uint64_t knownBarrier(FibreThread &thread, const void *barrier);
+  template <class Tell> void arriveFor(FibreThread &thread, uint64_t barrier, Tell told) {
+    Barrier &at = barriers.at({thread.rank, barrier});
+    told(at.gathered);
+    told(at.gatheredFenced);
+    countArrival(thread, at, barrier);
+  }
 
   void copyBulk(FibreThread &thread, const void *shared, const void *global, unsigned bytes,
                 const void *barrier);
@@ -66,6 +74,7 @@ private:
   };
 
   uint64_t offsetOf(FibreThread &thread, const void *address, uint64_t bytes, const char *what);
+  void countArrival(FibreThread &thread, Barrier &barrier, uint64_t offset);
   Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset);
   void completePhase(Barrier &barrier);
   void settle(Barrier &barrier);

@@ -1,11 +1,13 @@
 #include "passes/targets/common/Emulated.h"
 
+#include "passes/targets/sm100/EmulatedHeaders.h"
 #include "passes/targets/sm90/EmulatedHeaders.h"
 
 namespace m3c {
 
 static constexpr EmulatedTarget emulatedTable[] = {
-    {"sm90", 32, "cuda.h", sm90EmulatedHeaders},
+    {"sm90", 32, 0, "cuda.h", sm90EmulatedHeaders},
+    {"sm100", 32, 512, "cuda.h", sm100EmulatedHeaders},
 };
 
 const EmulatedTarget *findEmulatedTarget(std::string_view name) {

@@ -11,6 +11,7 @@ namespace m3c {
 struct EmulatedTarget {
   std::string_view name;
   unsigned lanes;           ///< of a warp
+  unsigned tensorColumns;   ///< of 32 bits in tensor memory; 0: it has none
   std::string_view prelude; ///< the header that a text sees before its first line
   const std::map<std::string, std::string> &(*headers)(); ///< by name; the first one found counts
 };

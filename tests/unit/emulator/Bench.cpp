@@ -1,27 +1,30 @@
 #include "tests/unit/emulator/Bench.h"
 
+#include "passes/targets/sm100/DeviceHeaders.h"
 #include "passes/targets/sm90/DeviceHeaders.h"
 
 namespace m3c::test {
 
 using namespace hal;
 
-static std::unique_ptr<Device> openDevice(uint64_t seed) {
-  return openEmulatedDevice(loadEmulator(), {"sm90", seed, 2});
+static std::unique_ptr<Device> openDevice(const std::string &target, uint64_t seed) {
+  return openEmulatedDevice(loadEmulator(), {target, seed, 2});
 }
 
-std::vector<std::byte> emulatedCode(const std::string &text) {
+std::vector<std::byte> emulatedCode(const std::string &text, const std::string &target) {
   SourceText source;
   source.text = text;
-  source.headers.assign(sm90DeviceHeaders().begin(), sm90DeviceHeaders().end());
-  return openDevice(1)->build(source, "test");
+  const auto &headers = target == "sm100" ? sm100DeviceHeaders() : sm90DeviceHeaders();
+  source.headers.assign(headers.begin(), headers.end());
+  return openDevice(target, 1)->build(source, "test");
 }
 
 void runEmulated(const BenchKernel &kernel, std::vector<std::vector<std::byte> *> contents,
                  uint64_t seed) {
-  std::unique_ptr<Device> device = openDevice(seed);
+  std::unique_ptr<Device> device = openDevice(kernel.target, seed);
   std::unique_ptr<Stream> stream = device->createStream();
-  std::unique_ptr<Module> module = device->load(emulatedCode(kernel.text), kernel.name);
+  std::unique_ptr<Module> module =
+      device->load(emulatedCode(kernel.text, kernel.target), kernel.name);
   std::unique_ptr<Kernel> loaded = module->kernel(
       kernel.name, {uint32_t(contents.size()), kernel.sharedBytes, kernel.threads, kernel.cluster});
   std::vector<std::unique_ptr<Buffer>> buffers;

@@ -12,8 +12,8 @@
 
 namespace m3c::test {
 
-/// Texts see the device headers of sm90.
-std::vector<std::byte> emulatedCode(const std::string &text);
+/// Texts see the device headers of the target.
+std::vector<std::byte> emulatedCode(const std::string &text, const std::string &target = "sm90");
 
 /// One kernel, run with buffers of its own.
 struct BenchKernel {
@@ -22,6 +22,7 @@ struct BenchKernel {
   uint64_t sharedBytes = 0;
   hal::Grid grid = {1, 1, 1};
   uint32_t cluster = 1;
+  std::string target = "sm90";
 };
 
 inline void PrintTo(const BenchKernel &kernel, std::ostream *out) { *out << kernel.name; }

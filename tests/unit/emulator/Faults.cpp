@@ -216,19 +216,27 @@ extern "C" __global__ void neighbours(u32 *data) {
 
 } // namespace
 
+/// `all` and those with tensor memory.
+template <class T>
+static std::vector<T> withTensor(std::vector<T> all, const std::vector<T> &more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 const std::vector<BenchKernel> &soundKernels() {
-  static const std::vector<BenchKernel> all = {
+  static const std::vector<BenchKernel> own = {
       {"exchange", exchange, 128, 512},
       {"staged", staged, 64, 512},
       {"pipeline", pipeline, 64, 512},
       {"stored", stored, 64, 256},
       {"neighbours", neighbours, 64, 256, {4, 1, 1}, 2},
   };
+  static const std::vector<BenchKernel> all = withTensor(own, tensorKernels());
   return all;
 }
 
 const std::vector<PlantedFault> &plantedFaults() {
-  static const std::vector<PlantedFault> all = {
+  static const std::vector<PlantedFault> own = {
       {"BufferOutOfBounds", "exchange", "of buffer 0, which has 4096", "data + i * 16"},
       {"WriteBeyondBuffer", "exchange", "writes 4 bytes at byte", "data + 1024 + i"},
       {"OddAddress", "exchange", "no multiple", "(u8 *)data + 2"},
@@ -259,6 +267,7 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"PeerOutOfBounds", "neighbours", "shared memory", "loadAt(peer"},
       {"EndsWhileNeighbourReads", "neighbours", "", ""},
   };
+  static const std::vector<PlantedFault> all = withTensor(own, tensorFaults());
   return all;
 }
 

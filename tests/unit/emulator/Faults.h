@@ -18,5 +18,8 @@ inline void PrintTo(const PlantedFault &fault, std::ostream *out) { *out << faul
 /// Kernel by name; all take one buffer of 4096 bytes.
 const std::vector<BenchKernel> &soundKernels();
 const std::vector<PlantedFault> &plantedFaults();
+/// Of those, the ones with tensor memory (TensorFaults.cpp).
+const std::vector<BenchKernel> &tensorKernels();
+const std::vector<PlantedFault> &tensorFaults();
 
 } // namespace m3c::test

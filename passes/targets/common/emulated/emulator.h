@@ -17,6 +17,20 @@ struct Dim {
 
 struct Thread;
 
+/// A matrix instruction on tensor memory, K = 32 bytes of each row. Addresses of tensor memory:
+/// lane in the high half, column in the low one; `a`, `b`: descriptors of shared memory.
+struct TensorProduct {
+  unsigned d;
+  bool aInTensor;
+  unsigned aWord; ///< its address, if it is
+  unsigned long a, b;
+  unsigned instruction; ///< descriptor
+  bool accumulate;
+  bool wide; ///< elements of 16 bits, else of 8
+  /// c + Σ a[k] b[k] of codes.
+  float (*sum)(const unsigned short *a, const unsigned short *b, float c);
+};
+
 /// What the emulator does. Shared memory is named by its address in the CPU's memory.
 struct Calls {
   /// Returns when the lanes of `mask` are all here; the last one to come runs `all` first.
@@ -64,6 +78,20 @@ struct Calls {
   void (*fenceProxy)(Thread *);
   /// The asynchronous proxy reads shared memory now.
   void (*readSharedAsync)(Thread *, unsigned long offset, unsigned bytes);
+
+  // Tensor memory. One call of a warp: allocate, free, relinquish, wait.
+  void (*tensorAllocate)(Thread *, void *shared, unsigned columns);
+  void (*tensorFree)(Thread *, unsigned address, unsigned columns);
+  void (*tensorRelinquish)(Thread *);
+  /// One word of each lane; loaded ones come with `tensorTake` once the warp has waited.
+  void (*tensorLoad)(Thread *, unsigned lane, unsigned column);
+  void (*tensorStore)(Thread *, unsigned lane, unsigned column, unsigned value);
+  void (*tensorWait)(Thread *, bool stores);
+  void (*tensorTake)(Thread *, unsigned *values, unsigned count);
+  /// Before or after what synchronises threads.
+  void (*tensorFence)(Thread *, bool after);
+  void (*tensorMultiply)(Thread *, const TensorProduct &);
+  void (*tensorCommit)(Thread *, void *barrier);
 };
 
 /// The part of a thread that kernels read. What changes hands at every switch comes last.

@@ -40,6 +40,17 @@ template <int exponentBits, int mantissaBits> struct Format {
 using Bf16 = Format<8, 7>;
 using F16 = Format<5, 10>;
 using F32 = Format<8, 23>;
+/// Without infinities; one code of each sign is NaN.
+struct E4m3 : Format<4, 3> {
+  static M3EMU_INLINE bool isSpecial(unsigned code) { return (code & 0x7f) == 0x7f; }
+  static M3EMU_INLINE double value(unsigned code) {
+    if (isSpecial(code))
+      return __builtin_nan("");
+    const Part p = part(code);
+    return (double)p.significand *
+           __builtin_bit_cast(double, (unsigned long)(p.exponent - bits + 1023) << 52);
+  }
+};
 
 /// sum · 2^exponent, cut to FP32.
 M3EMU_INLINE float cutToFloat(long sum, int exponent) {

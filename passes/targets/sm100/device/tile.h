@@ -1,0 +1,6 @@
+// What a printed kernel includes.
+#pragma once
+
+#include "nvidia.h"
+
+#include "tensor_atoms.h"
