@@ -68,7 +68,7 @@ M3_INLINE void sameAddress(const char *what, u32 address) {
                                    "of its warp do not");
   }>(what, mine);
 }
-template <int N> M3_INLINE void tensorLoad(u32 (&v)[N], u32 address) {
+template <int N> M3_INLINE void loadTensorWords(u32 (&v)[N], u32 address) {
   m3emu::Thread *t = m3emu::self();
   sameAddress("tcgen05.ld", address);
   for (int i = 0; i < N; ++i) {
@@ -76,19 +76,25 @@ template <int N> M3_INLINE void tensorLoad(u32 (&v)[N], u32 address) {
     t->calls->tensorLoad(t, (address >> 16) + t->lane, (address & 0xffffu) + i);
   }
 }
-template <int N> M3_INLINE void waitTensorLoads(u32 (&v)[N]) {
+template <int N> M3_INLINE void takeTensorWords(u32 (&v)[N]) {
   m3emu::Thread *t = m3emu::self();
   t->calls->meet(
       t, "tcgen05.wait::ld", ~0ul,
       [](void *const *) { m3emu::self()->calls->tensorWait(m3emu::self(), false); }, false);
   t->calls->tensorTake(t, v, N);
 }
-template <int N> M3_INLINE void tensorStore(u32 address, const u32 (&v)[N]) {
+template <int N> M3_INLINE void storeTensorWords(u32 address, const u32 (&v)[N]) {
   m3emu::Thread *t = m3emu::self();
   sameAddress("tcgen05.st", address);
   for (int i = 0; i < N; ++i)
     t->calls->tensorStore(t, (address >> 16) + t->lane, (address & 0xffffu) + i, v[i]);
 }
+M3_INLINE void tensorLoad(u32 (&v)[16], u32 address) { loadTensorWords(v, address); }
+M3_INLINE void waitTensorLoads(u32 (&v)[16]) { takeTensorWords(v); }
+M3_INLINE void tensorStore(u32 address, const u32 (&v)[16]) { storeTensorWords(address, v); }
+M3_INLINE void tensorLoad(u32 (&v)[32], u32 address) { loadTensorWords(v, address); }
+M3_INLINE void waitTensorLoads(u32 (&v)[32]) { takeTensorWords(v); }
+M3_INLINE void tensorStore(u32 address, const u32 (&v)[32]) { storeTensorWords(address, v); }
 M3_INLINE void waitTensorStores() {
   m3emu::Thread *t = m3emu::self();
   t->calls->meet(
