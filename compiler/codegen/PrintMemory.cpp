@@ -94,7 +94,7 @@ LogicalResult Printer::synchronisation(Operation *op) {
       })
       .Case([&](BarrierOp op) {
         auto role = op->getParentOfType<RoleOp>();
-        if (role && isa<RolesOp>(role->getParentOp())) {
+        if (role && isa<RolesOp>(role->getParentOp()) && !op.getWhole()) {
           auto roles = role->getBlock()->getOps<RoleOp>();
           int64_t number = 1 + std::distance(roles.begin(), llvm::find(roles, role));
           line(formatv("barrierOf({0}, {1});", number, 32 * *role.getWarps()) + origin(op));

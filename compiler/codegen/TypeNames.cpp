@@ -15,6 +15,8 @@ std::string elementType(Type type) {
     return "f16";
   if (type.isBF16())
     return "bf16";
+  if (isa<Float8E4M3FNType>(type))
+    return "e4m3";
   if (type.isF64())
     return "f64";
   if (type.isIndex())

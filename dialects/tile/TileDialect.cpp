@@ -94,7 +94,8 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, int
     return emitError() << "T-T1: a tile has at least one row and one column";
   bool operand = layout == Layout::MmaA || layout == Layout::MmaB;
   bool split = layout == Layout::MmaA && element.isF32(); // in parts that are BF16
-  if (operand ? !element.isBF16() && !element.isF16() && !split : !isElement(element))
+  bool operandElement = element.isBF16() || element.isF16() || isa<Float8E4M3FNType>(element);
+  if (operand ? !operandElement && !split : !isElement(element))
     return emitError() << "T-T2: " << element << " is no element type of a tile in layout "
                        << stringifyLayout(layout);
   bool fits = layout == Layout::Lanes || (layout == Layout::PerLane && 32 % rows == 0) ||

@@ -67,10 +67,10 @@ def Tile_TileType : Tile_Type<"Tile", "tile"> {
 
     Targets with matrix instructions have further layouts. `per_lane`: `!tile.tile<32x4xi32, per_lane>`
     gives each lane of a warp one row (two lanes share a row of 16). `mma_a` (16 rows × K), `mma_b`
-    (K × columns) and `mma_acc` (16 × columns) are the operands of m16n8k16 instructions (PTX ISA,
-    "Matrix fragments for mma.m16n8k16"), with one freedom taken: lane t of a quad holds the K/4
-    consecutive k from tK/4 on, four of them in each of K/16 instructions. A product does not depend on
-    the order of k, as long as both operands agree. `mma_rows` (16 × 1) and `mma_columns` (1 × columns)
+    (K × columns) and `mma_acc` (16 × columns) are operands of matrix instructions: of m16n8k16 (PTX ISA,
+    "Matrix fragments for mma.m16n8k16") or of what the target has instead; its device headers say which
+    lane holds what. One freedom is taken: the four lanes that share a row or column hold K/4 consecutive
+    k each. A product does not depend on the order of k, as long as both operands agree. `mma_rows` (16 × 1) and `mma_columns` (1 × columns)
     hold what a lane needs to broadcast against its rows or columns of an accumulator.
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$element,

@@ -171,16 +171,17 @@ LogicalResult AnyOp::verify() {
 
 LogicalResult ToOperandOp::verify() {
   TileType in = getInput().getType(), out = getResult().getType();
-  bool accumulator = in.getLayout() == Layout::MmaAcc && in.getCols() == 16 &&
-                     in.getElement().isF32() && out.getLayout() == Layout::MmaA &&
-                     out.getCols() == 16;
+  bool accumulator = in.getLayout() == Layout::MmaAcc &&
+                     (in.getCols() == 16 || in.getCols() == 32) && in.getElement().isF32() &&
+                     out.getLayout() == Layout::MmaA && out.getCols() == in.getCols() &&
+                     out.getElement().isF16();
   bool operand = in.getElement().isBF16() && in.getLayout() == out.getLayout() &&
                  (in.getLayout() == Layout::MmaA || in.getLayout() == Layout::MmaB) &&
-                 in.getRows() == out.getRows() && in.getCols() == out.getCols();
-  if (!out.getElement().isF16() || !(accumulator || operand))
-    return emitOpError(
-               "T-A20: an accumulator of 16 columns or a BF16 operand gives an FP16 operand "
-               "of its shape, found ")
+                 in.getRows() == out.getRows() && in.getCols() == out.getCols() &&
+                 (out.getElement().isF16() || isa<Float8E4M3FNType>(out.getElement()));
+  if (!(accumulator || operand))
+    return emitOpError("T-A20: an accumulator of 16 or 32 columns gives an FP16 operand of its "
+                       "shape, a BF16 operand one in FP16 or E4M3, found ")
            << in << " and " << out;
   return success();
 }
@@ -201,12 +202,16 @@ LogicalResult LoadCachedOp::verify() {
     return emitOpError("T-A15: e2m1 or e4m3 expected");
   if (e2m1 != bool(getScales()) || e2m1 != bool(getTable()))
     return emitOpError("T-A16: e2m1 has scales and a table, e4m3 has neither");
-  bool values = out.getLayout() == Layout::MmaB && out.getRows() == 16;
+  auto tokens = [](int64_t count) { return count == 16 || count == 32; };
+  bool values = out.getLayout() == Layout::MmaB && tokens(out.getRows());
   int64_t dims = out.getLayout() == Layout::MmaA || values ? out.getCols() : out.getRows();
-  bool sixteen = out.getLayout() == Layout::MmaA || values ||
-                 (out.getLayout() == Layout::MmaB && out.getCols() == 16);
-  if (!sixteen || !out.getElement().isF16())
-    return emitOpError("T-A17: sixteen tokens as an operand in FP16 expected, found ") << out;
+  bool counted = out.getLayout() == Layout::MmaA || values ||
+                 (out.getLayout() == Layout::MmaB && tokens(out.getCols()));
+  bool element = out.getElement().isF16() || (!values && isa<Float8E4M3FNType>(out.getElement()));
+  if (!counted || !element)
+    return emitOpError("T-A17: 16 or 32 tokens as an operand in FP16, keys also in E4M3, "
+                       "expected, found ")
+           << out;
   if (codes.getSpace() != Space::Shared || codes.getShape().size() != 2 ||
       !codes.getElement().isInteger(8) || codes.getShape()[1] != (e2m1 ? dims / 2 : dims))
     return emitOpError("T-A18: ") << codes << " holds no tokens of " << dims << " dims in shared "

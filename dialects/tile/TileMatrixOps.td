@@ -55,8 +55,8 @@ def Tile_StoreColumnsOp : Tile_Op<"store_columns"> {
 def Tile_StoreSpreadOp : Tile_Op<"store_spread"> {
   let summary = "rows of an accumulator whose columns are values, to BF16";
   let description = [{
-    Column 8n + c of the accumulator becomes element `spread` · c + n of a row: the order in which
-    `tile.load_cached` gives values. Rows below `limit` are written.
+    Column Cn + c of the accumulator, of groups of C, becomes element `spread` · c + n of a row: the order
+    in which `tile.load_cached` gives values. Rows below `limit` are written.
   }];
   let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
                        Variadic<Index>:$indices, I64Attr:$spread, Index:$limit);
@@ -120,8 +120,8 @@ def Tile_ToOperandOp : Tile_Op<"to_operand", [Pure]> {
   let summary = "an operand in another element, or an accumulator as the next left operand";
   let description = [{
     BF16 operands to FP16 (what lies below 2^-14 keeps a step of 2^-24, what lies above 65,504 becomes
-    infinite). Of an accumulator of 16 columns each lane keeps its elements, rounded to FP16: k = 4t + s of
-    the result is column 8(s/2) + 2t + s%2.
+    infinite) or E4M3 (nearest, saturated). Of an accumulator of K = 16 or 32 columns each lane keeps its
+    elements, rounded to FP16: the k of the result that are in lane t of a row are that lane's columns.
   }];
   let arguments = (ins Tile_TileType:$input);
   let results = (outs Tile_TileType:$result);
@@ -141,16 +141,19 @@ def Tile_CodeTableOp : Tile_Op<"code_table"> {
 }
 
 def Tile_LoadCachedOp : Tile_Op<"load_cached", [AttrSizedOperandSegments]> {
-  let summary = "sixteen tokens of a cache slot in shared memory to an operand in FP16";
+  let summary = "tokens of a cache slot in shared memory to an operand";
   let description = [{
     `codes` is the slot [tokens, bytes of a token]; e2m1 has `scales` and a `table` (tile.code_table) and
-    gives values on the E4M3 grid, e4m3 has neither. The result says what is read:
+    gives values on the E4M3 grid, e4m3 has neither. The result says what is read, keys in FP16 or E4M3,
+    values in FP16; K is 16 or 32, T = K/4, C the columns of a group of the accumulator, 8 or 16:
     * `mma_a` 16 × dims: keys as rows;
-    * `mma_b` dims × 16: keys as columns; column 8e + 2q + b is token 4q + ((2e + b) ^ q%2);
-    * `mma_b` 16 × dims: values; k = 4t + s is token 4t + (s ^ t%2), column 8n + c is dim dims/8 · c + n.
-      Scales of values lie in quads of tokens (docs/plan-format.md). Tokens from `limit` on are zero,
-      whatever their bytes are.
-    A product of queries with keys, seen as `tile.to_operand` sees it, has the k of values.
+    * `mma_b` dims × K: keys as columns; column Ce + Cq/4 + b, q below 4, b below C/4, is token
+      Tq + ((Ce/4 + b) ^ turned(q));
+    * `mma_b` K × dims: values; k = Tq + s is token Tq + (s ^ turned(q)), column Cn + c is dim
+      dims/C · c + n. Scales of values lie in quads of tokens (docs/plan-format.md). Tokens from `limit`
+      on are zero, whatever their bytes are.
+    `turned(q)` is what the chip row says, q%2 with K = 16. A product of queries with keys, seen as
+    `tile.to_operand` sees it, has the k of values.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$codes,
                        Arg<Optional<Tile_ViewType>, "", [MemRead]>:$scales,

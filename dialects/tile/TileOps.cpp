@@ -116,7 +116,9 @@ static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> s
            << layout->count * layout->length << " elements, " << tile << " has "
            << tile.getRows() * tile.getCols();
   Type stored = view.getElement(), element = tile.getElement();
-  if (stored != element && !(stored.isInteger(16) && (element.isBF16() || element.isF16())))
+  bool bits = stored.isInteger(16) ? element.isBF16() || element.isF16()
+                                   : stored.isInteger(8) && isa<Float8E4M3FNType>(element);
+  if (stored != element && !bits)
     return op->emitOpError("T-M8: element types differ: ") << view << " and " << tile;
   bool registers = inRegisterOrder(tile, sizes);
   if ((tile.getLayout() == Layout::PerLane || tile.getLayout() == Layout::MmaRows || registers) &&

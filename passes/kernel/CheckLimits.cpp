@@ -14,17 +14,19 @@ int64_t registersOf(Type type, const Chip &chip) {
   auto tile = dyn_cast<tile::TileType>(type);
   if (!tile)
     return 0;
-  int64_t elements = tile.getRows() * tile.getCols();
+  int64_t elements = tile.getRows() * tile.getCols(), lanes = chip.matrix.lanes;
   switch (tile.getLayout()) { // of a thread that is one lane of a warp
   case tile::Layout::PerLane:
     return llvm::divideCeil(tile.getCols() * tile::elementBytes(tile.getElement()), 4);
-  case tile::Layout::MmaA: // pairs of 16 bits; FP32 as three of them
-  case tile::Layout::MmaB:
-    return elements / 64 * (tile.getElement().isF32() ? 3 : 1);
+  case tile::Layout::MmaA: // FP32 as three times 16 bits
+  case tile::Layout::MmaB: {
+    unsigned bits = tile.getElement().isF32() ? 48 : tile.getElement().getIntOrFloatBitWidth();
+    return elements * bits / (32 * lanes);
+  }
   case tile::Layout::MmaAcc:
-    return elements / 32;
-  case tile::Layout::MmaRows:
-    return 2;
+    return elements / lanes;
+  case tile::Layout::MmaRows: // four lanes share a row
+    return 64 / lanes;
   case tile::Layout::MmaColumns:
     return tile.getCols() / 4;
   case tile::Layout::Lanes:
@@ -32,10 +34,10 @@ int64_t registersOf(Type type, const Chip &chip) {
   }
   if (tile.getCols() == 1)
     return 0;
-  int64_t lanes = chip.lanes * 4 / tile::elementBytes(tile.getElement());
-  while (tile.getCols() % lanes)
-    lanes /= 2;
-  return tile.getRows() * (tile.getCols() / lanes);
+  int64_t along = chip.lanes * 4 / tile::elementBytes(tile.getElement());
+  while (tile.getCols() % along)
+    along /= 2;
+  return tile.getRows() * (tile.getCols() / along);
 }
 
 struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {

@@ -56,9 +56,9 @@ Value KernelBuilder::warpId() {
   return warps() > 1 ? tile::WarpIdOp::create(b, b.getIndexType()) : index(0);
 }
 
-void KernelBuilder::barrier() {
+void KernelBuilder::barrier(bool whole) {
   if (warps() > 1)
-    tile::BarrierOp::create(b);
+    tile::BarrierOp::create(b, whole);
 }
 
 void KernelBuilder::eachByWarp(Value lower, Value upper, function_ref<void(Value)> body) {

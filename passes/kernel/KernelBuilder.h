@@ -80,7 +80,8 @@ public:
   void useWarps(const Schedule &schedule);
   int64_t warps() { return int64_t(op.getWarps().value_or(1)); }
   Value warpId();
-  void barrier();
+  /// `whole`: of all warps of the work item, also within a role.
+  void barrier(bool whole = false);
   /// Iterations lower … upper − 1, each by one warp.
   void eachByWarp(Value lower, Value upper, llvm::function_ref<void(Value)> body);
 

@@ -314,8 +314,8 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   auto view = [&](ArrayRef<int64_t> sizes, Type element) {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
-  bool matrix =
-      query.element.isInteger(16) && shape.heads <= 8 && StagedSlot::serves(cache.type, shape.dims);
+  bool matrix = query.element.isInteger(16) && shape.heads <= step.chip.matrix.columns &&
+                StagedSlot::serves(cache.type, shape.dims);
   Schedule schedule = step.schedule("index_score", {{"heads", shape.heads},
                                                     {"dims", shape.dims},
                                                     {"page_bytes", cache.indexSlotBytes},
@@ -332,7 +332,7 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
                   view({any}, f32)});
     KernelBuilder kb(step.module, name, "index_score", schedule, types);
     if (matrix)
-      emitMatrixScores(kb, cache, shape, schedule);
+      emitMatrixScores(kb, cache, shape, schedule, step.chip.matrix);
     else
       ScoreKernel(kb, cache, shape, schedule).emit();
     return kb.finish();
@@ -345,7 +345,7 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   arguments.append({{query.buffer, planir::Access::Read},
                     {step.pool(cache.indexOffsets[op.getLayer()]), planir::Access::Read},
                     {scores, planir::Access::Write}});
-  int64_t rows = matrix ? matrixScoreRows(shape) : schedule.at("rows");
+  int64_t rows = matrix ? matrixScoreRows(shape, step.chip.matrix) : schedule.at("rows");
   int64_t tiles = llvm::divideCeil(step.rows, rows);
   planir::GridDim parts = {0, matrix ? 0 : schedule.at("blocks_per_item")};
   if (matrix)

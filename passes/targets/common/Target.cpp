@@ -11,7 +11,10 @@ llvm::StringRef atomFormat(mlir::Operation *op) {
   auto mma = llvm::dyn_cast<tile::MmaOp>(op);
   if (!mma || mma.getAcc().getType().getLayout() != tile::Layout::MmaAcc)
     return "";
-  return mma.getA().getType().getElement().isF16() ? "f16" : "bf16";
+  mlir::Type element = mma.getA().getType().getElement();
+  if (llvm::isa<mlir::Float8E4M3FNType>(element))
+    return "e4m3";
+  return element.isF16() ? "f16" : "bf16";
 }
 
 const std::vector<std::unique_ptr<Target>> &allTargets() {

@@ -13,6 +13,19 @@
 
 namespace m3c {
 
+/// Matrix instructions as kernels that multiply cached pages use them: a left operand of 16 rows.
+struct MatrixUnit {
+  int64_t lanes = 32;  ///< of a warp; four of them share a row of the accumulator
+  int64_t columns = 8; ///< of an accumulator of four elements in each lane
+  int64_t k = 16;      ///< of one instruction with elements of 16 bits
+  int64_t k8 = 32;     ///< of one with elements of 8 bits
+  bool e4m3 = false;   ///< queries and keys are multiplied as E4M3 codes, else as FP16
+  /// Tokens of lane q of a row follow each other in the order of their number XOR q, of the lowest
+  /// bits that this has: what lanes read together then lies in different banks.
+  int64_t turn = 1;
+  bool roleBarriers = true; ///< the warps of one role can meet
+};
+
 /// One chip row.
 struct Chip {
   std::string name;                  ///< as the plan file and the driver spell it
@@ -22,6 +35,7 @@ struct Chip {
   int64_t sharedBytes;               ///< on-chip memory that one work item may use
   int64_t cluster;                   ///< work items that may reach each other's, at most
   bool overlaps = false;             ///< a launch may begin before the one before it has ended
+  MatrixUnit matrix = {};
 };
 
 /// One instruction, or the short sequence that stands for it: a row of the target's table.

@@ -480,7 +480,7 @@ tile.kernel @bad() attributes {family = "f", schedule = {}} {
 tile.kernel @bad() attributes {family = "f", schedule = {}} {
   %zero = arith.constant 0.0 : f32
   %acc = tile.fill %zero : f32 -> !tile.tile<16x32xf32, mma_acc>
-  // expected-error@+1 {{T-A20: an accumulator of 16 columns or a BF16 operand}}
+  // expected-error@+1 {{T-A20: an accumulator of 16 or 32 columns gives}}
   %r = tile.to_operand %acc : !tile.tile<16x32xf32, mma_acc> -> !tile.tile<16x32xf16, mma_a>
   tile.return
 }

@@ -17,15 +17,16 @@ namespace {
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 /// Tokens that a warp multiplies at a time, and warps that share a page.
 constexpr int64_t stepTokens = 32, pageWarps = m3::blockTokens / stepTokens;
+/// Pages that a warp has at hand, one in a lane.
 constexpr int64_t lanes = 32;
 /// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
 /// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
 constexpr double slackBits = 8;
-/// Columns of an accumulator that a warp merges at a time.
-constexpr int64_t mergeColumns = 16;
+/// Groups of an accumulator's columns that a warp merges at a time.
+constexpr int64_t mergeGroups = 2;
 
-/// Sums of an accumulator in memory: views [slots, dims/8, 32, 4], and of its rows [slots, 2, 16]
-/// the largest score and the sum of weights.
+/// Sums of an accumulator in memory, in the order of registers in slots, and of its rows
+/// [slots, 2, 16] the largest score and the sum of weights.
 struct Sums {
   Value values, rows;
 };
@@ -33,11 +34,11 @@ struct Sums {
 class MatrixAttention {
 public:
   MatrixAttention(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
-                  const Schedule &schedule)
-      : kb(kb), m(kb), cache(cache), shape(shape), consumers(schedule.at("consumers")),
-        stages(schedule.at("stages")), parts(schedule.at("parts")),
-        cluster(schedule.at("meet") && parts > 1), batch(kb) {
-    kb.kernel().setWarps(uint64_t(consumers + 1));
+                  const Schedule &schedule, const MatrixUnit &unit)
+      : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
+        loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
+        operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1), batch(kb) {
+    kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
     unsigned next = 4;
@@ -53,7 +54,7 @@ public:
   }
 
   static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                          bool counted);
+                                          const MatrixUnit &unit, bool counted);
 
   void emit() {
     allocate();
@@ -78,7 +79,7 @@ private:
   void work() {
     kb.roles([&] {
       kb.role("attend", consumers, [&] { attend(); });
-      kb.role("load", 1, [&] { loadPages(); });
+      kb.role("load", loaders, [&] { loadPages(); });
     });
     kb.barrier();
     finish();
@@ -88,13 +89,13 @@ private:
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
     if (cache.paired())
       table = kb.alloc({256, 8}, kb.byteType());
-    queries = kb.alloc({shape.dims / 16, lanes, 8}, kb.builder().getI16Type());
-    pages = kb.alloc({lanes}, kb.i32Type());
+    queries = kb.alloc(m.queryBox(shape.dims), m.queryBits());
+    pages = kb.alloc({loaders, lanes}, kb.i32Type());
     if (shape.selected)
-      seenKeys = kb.alloc({lanes}, kb.i32Type());
+      seenKeys = kb.alloc({loaders, lanes}, kb.i32Type());
     warpSums = {Value(), kb.alloc({consumers, 2, 16}, kb.f32Type())};
     if (cluster)
-      partSums = {kb.alloc({1, shape.dims / 8, lanes, 4}, kb.f32Type()),
+      partSums = {kb.alloc(m.accBox(shape.dims, 1), kb.f32Type()),
                   kb.alloc({1, 2, 16}, kb.f32Type())};
   }
 
@@ -132,21 +133,28 @@ private:
                   kb.index(1));
   }
 
-  /// Role: brings pages, K and V side by side, in the order of the list.
+  /// Role: brings pages, K and V side by side, in the order of the list. Loaders take turns.
   void loadPages() {
-    Value count = kb.max(kb.sub(end, begin), kb.index(0));
+    m.comeToBarrierOfOthers();
+    loader = loaders == 1 ? kb.index(0) : kb.sub(kb.warpId(), kb.index(consumers));
+    bringPages(kb.max(kb.sub(end, begin), kb.index(0)));
+    m.comeToBarrierOfOthers();
+  }
+
+  void bringPages(Value count) {
+    Values own = {loader, kb.index(0)};
     if (selection) {
       auto type = cast<tile::TileType>(numbers());
       Value blocks =
           kb.map(listed, type, [&](ValueRange args) { return kb.max(args[0], kb.i32(0)); });
-      kb.store(kb.gather(batch.table, tableRow, blocks), pages, {kb.index(0)}, {lanes});
+      kb.store(kb.gather(batch.table, tableRow, blocks), pages, own, {1, lanes});
       Value past = kb.toI32(kb.add(position, 1));
       Value seen = kb.map(blocks, type, [&](ValueRange args) {
         Value before = arith::MulIOp::create(kb.builder(), args[0], kb.i32(m3::blockTokens));
         return kb.sub(past, before);
       });
-      kb.store(seen, seenKeys, {kb.index(0)}, {lanes});
-      kb.forLoop(kb.index(0), count, 1, [&](Value i) { loadPage(i, kb.add(begin, i)); });
+      kb.store(seen, seenKeys, own, {1, lanes});
+      kb.forLoop(loader, count, loaders, [&](Value i) { loadPage(i, kb.add(begin, i)); });
       return;
     }
     kb.forLoop(kb.index(0), count, lanes, [&](Value first) {
@@ -154,14 +162,15 @@ private:
       Value blocks = kb.map(kb.iota(lanes), cast<tile::TileType>(numbers()), [&](ValueRange args) {
         return kb.min(arith::AddIOp::create(kb.builder(), args[0], from), last);
       });
-      kb.store(kb.gather(batch.table, tableRow, blocks), pages, {kb.index(0)}, {lanes});
+      kb.store(kb.gather(batch.table, tableRow, blocks), pages, own, {1, lanes});
       Value stop = kb.min(kb.add(first, lanes), count);
-      kb.forLoop(first, stop, 1, [&](Value i) { loadPage(i, kb.sub(i, first)); });
+      kb.forLoop(kb.add(first, loader), stop, loaders,
+                 [&](Value i) { loadPage(i, kb.sub(i, first)); });
     });
   }
 
   void loadPage(Value use, Value place) {
-    Value offset = kb.add(kb.mul(kb.loadIndex(pages, {place}), cache.pageBytes),
+    Value offset = kb.add(kb.mul(kb.loadIndex(pages, {loader, place}), cache.pageBytes),
                           kb.mul(kvHead, 2 * cache.slotBytes));
     kb.acquire(ring, use);
     kb.fillStage(ring, use, pool, offset);
@@ -181,7 +190,8 @@ private:
     prepare();
     Value warp = kb.warpId();
     Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens);
-    State start = {m.fill(0, m.acc(shape.dims)), m.fill(0, m.acc(8)), m.fill(lowest, m.rows())};
+    State start = {m.fill(0, m.acc(shape.dims)), m.fill(0, m.acc(m.unit.columns)),
+                   m.fill(lowest, m.rows())};
     Values sums = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
                              start.all(), [&](Value use, ValueRange carried) {
                                Value stage = kb.wait(ring, use);
@@ -193,7 +203,7 @@ private:
                                kb.release(ring, use);
                                return next;
                              });
-    kb.barrier(); // nobody reads the ring any more
+    m.barrierOfRole(); // nobody reads the ring any more
     Value values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
     State state = State::of(sums);
     storeSums({values, warpSums.rows}, warp, kb.index(0), state.values);
@@ -206,70 +216,56 @@ private:
     kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] {
       Value head = queryRow();
       Value q = m.loadLeft(query, head, shape.dims, kb.add(head, shape.group()));
-      kb.store(q, queries, zeros(3), {shape.dims / 16, lanes, 8});
+      kb.store(q, queries, zeros(3), m.queryBox(shape.dims));
     });
-    kb.barrier();
-    token = tokensOfColumns();
+    m.barrierOfRole();
+    token = m.tokensOfColumns();
   }
 
   /// How many keys of the use's page the row may see: 128 or more, all of them.
   Value seenOf(Value use) {
     Value place = kb.add(begin, use);
-    if (selection)
-      return kb.loadIndex(seenKeys, {place});
+    if (selection) // what the loader of this page has stored
+      return kb.loadIndex(seenKeys, {loaders == 1 ? kb.index(0) : kb.rem(use, loaders), place});
     return kb.sub(kb.add(position, 1), kb.mul(place, m3::blockTokens));
-  }
-
-  /// Of a product with the keys of tile.load_cached.
-  Value tokensOfColumns() {
-    auto type = m.columns(operandTokens, kb.i32Type());
-    return kb.map(m.iota(type), type, [&](ValueRange args) {
-      auto &b = kb.builder();
-      auto bit = [&](int64_t shift, int64_t mask) {
-        return arith::AndIOp::create(b, arith::ShRSIOp::create(b, args[0], kb.i32(shift)),
-                                     kb.i32(mask));
-      };
-      // Column 8e + 2q + b is token 4q + ((2e + b) ^ q%2).
-      Value quad = bit(1, 3), inQuad = arith::OrIOp::create(b, bit(2, 2), bit(0, 1));
-      Value turned = arith::XOrIOp::create(b, inQuad, arith::AndIOp::create(b, quad, kb.i32(1)));
-      return Value(arith::OrIOp::create(b, arith::MulIOp::create(b, quad, kb.i32(4)), turned));
-    });
   }
 
   /// Adds the tokens from `first` on, of which `seen` may be seen.
   Values step(Value stage, Value first, Value seen, State state) {
-    StagedSlot keys(kb, cache, shape.dims, stage, 0, table);
-    StagedSlot values(kb, cache, shape.dims, stage, cache.slotBytes, table);
-    Value q = tile::LoadOp::create(kb.builder(), m.left(shape.dims), queries, zeros(3),
-                                   ArrayRef<int64_t>{shape.dims / 16, lanes, 8});
-    auto at = [&](int64_t half) { return kb.add(first, half * operandTokens); };
-    Values scores = {m.mma(q, keys.keyColumns(at(0)), operandTokens),
-                     m.mma(q, keys.keyColumns(at(1)), operandTokens)};
+    StagedSlot keys(m, cache, shape.dims, stage, 0, table);
+    StagedSlot values(m, cache, shape.dims, stage, cache.slotBytes, table);
+    Value q = tile::LoadOp::create(kb.builder(), m.queries(shape.dims), queries, zeros(3),
+                                   m.queryBox(shape.dims));
+    auto at = [&](int64_t operand) { return kb.add(first, operand * operandTokens); };
+    Values scores;
+    for (int64_t i = 0; i < stepTokens / operandTokens; ++i)
+      scores.push_back(m.mma(q, keys.keyColumns(at(i)), operandTokens));
     scores = kb.choose(
         kb.less(seen, kb.index(stepTokens)), [&] { return masked(scores, seen); },
         [&] { return scores; });
     state = rescaled(state, scores);
     Value shift =
         kb.map(state.largest, m.rows(), [&](ValueRange args) { return kb.mulf(args[0], scale()); });
-    for (int64_t half = 0; half < 2; ++half) {
-      Value weights =
-          kb.map({scores[size_t(half)], shift}, m.acc(operandTokens), [&](ValueRange args) {
-            Value negative = arith::NegFOp::create(kb.builder(), args[1]);
-            return kb.exp2f(kb.fmaf(args[0], scale(), negative));
-          });
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      Value weights = kb.map({score, shift}, m.acc(operandTokens), [&](ValueRange args) {
+        Value negative = arith::NegFOp::create(kb.builder(), args[1]);
+        return kb.exp2f(kb.fmaf(args[0], scale(), negative));
+      });
       Value p = m.toLeft(weights);
-      Value v = values.values(at(half), kb.sub(seen, kb.index(half * operandTokens)));
+      auto operand = int64_t(i);
+      Value v = values.values(at(operand), kb.sub(seen, kb.index(operand * operandTokens)));
       state.values = kb.mma(p, v, state.values);
       // Weights are summed as they are multiplied, rounded: their mean is then exact.
-      state.weights = kb.mma(p, m.fill(1, m.right(operandTokens, 8)), state.weights);
+      Value ones = m.fill(1, m.right(operandTokens, m.unit.columns));
+      state.weights = kb.mma(p, ones, state.weights);
     }
     return state.all();
   }
 
   Values masked(ValueRange scores, Value seen) {
     Values kept;
-    for (auto [half, score] : llvm::enumerate(scores)) {
-      Value left = kb.toI32(kb.sub(seen, kb.index(int64_t(half) * operandTokens)));
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      Value left = kb.toI32(kb.sub(seen, kb.index(int64_t(i) * operandTokens)));
       kept.push_back(kb.map({score, token}, m.acc(operandTokens), [&](ValueRange args) {
         return kb.selectf(kb.less(args[1], left), args[0], kb.f32(lowest));
       }));
@@ -279,9 +275,11 @@ private:
 
   /// The state with a maximum that these scores do not exceed by much.
   State rescaled(State state, ValueRange scores) {
-    Value both = kb.map(scores, m.acc(operandTokens),
-                        [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
-    Value top = m.rowsMax(both);
+    Value all = scores.front();
+    for (Value more : scores.drop_front())
+      all = kb.map({all, more}, m.acc(operandTokens),
+                   [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
+    Value top = m.rowsMax(all);
     double slack = slackBits / (shape.scale * std::numbers::log2e);
     Value grows =
         kb.map({top, state.largest}, m.rows(kb.builder().getI1Type()),
@@ -305,15 +303,15 @@ private:
 
   //===- Sums
   tile::ViewType sumsType(int64_t slots) {
-    return kb.view({slots, shape.dims / 8, lanes, 4}, kb.f32Type(), tile::Space::Shared);
+    return kb.view(m.accBox(shape.dims, slots), kb.f32Type(), tile::Space::Shared);
   }
   Values zeros(size_t count) { return Values(count, kb.index(0)); }
   Value scale() { return kb.f32(shape.scale * std::numbers::log2e); }
   Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
 
-  void storeSums(Sums to, Value slot, Value eight, Value acc) {
-    int64_t eights = cast<tile::TileType>(acc.getType()).getCols() / 8;
-    kb.store(acc, to.values, {slot, eight, kb.index(0), kb.index(0)}, {1, eights, lanes, 4});
+  void storeSums(Sums to, Value slot, Value group, Value acc) {
+    int64_t columns = cast<tile::TileType>(acc.getType()).getCols();
+    kb.store(acc, to.values, {slot, group, kb.index(0), kb.index(0)}, m.accBox(columns, 1));
   }
   void storeRows(Sums to, Value slot, Value largest, Value weights) {
     kb.store(largest, to.rows, {slot, kb.index(0), kb.index(0)}, {1, 1, 16});
@@ -354,38 +352,40 @@ private:
         unroll);
   }
 
-  /// Calls `body` with the sum of all sources, sixteen columns from 8 · `eight` on: every warp, of
-  /// `sharers` work items, has its own.
+  int64_t mergeColumns() const { return mergeGroups * m.unit.columns; }
+
+  /// Calls `body` with the sum of all sources, two groups of columns from `group` on: every warp,
+  /// of `sharers` work items, has its own.
   void merge(const Sources &from, Value sharer, int64_t sharers,
-             function_ref<void(Value eight, Value values, Value weights, Value largest)> body) {
-    constexpr int64_t eights = mergeColumns / 8;
-    Value first = kb.mul(kb.add(kb.mul(kb.warpId(), sharers), sharer), eights);
+             function_ref<void(Value group, Value values, Value weights, Value largest)> body) {
+    Value first = kb.mul(kb.add(kb.mul(kb.warpId(), sharers), sharer), mergeGroups);
     kb.forLoop(
-        first, kb.index(shape.dims / 8), eights * sharers * (consumers + 1), [&](Value eight) {
+        first, kb.index(shape.dims / m.unit.columns), mergeGroups * sharers * (consumers + loaders),
+        [&](Value group) {
           auto larger = [&](Sums sums, Value slot, Value, ValueRange carried) {
             return Values{kb.map({carried[0], loadRows(sums, slot, 0)}, m.rows(),
                                  [&](ValueRange args) { return kb.maxf(args[0], args[1]); })};
           };
           Value largest = eachSource(from, m.fill(lowest, m.rows()), larger)[0];
-          Values start = {m.fill(0, m.acc(mergeColumns)), m.fill(0, m.rows())};
+          Values start = {m.fill(0, m.acc(mergeColumns())), m.fill(0, m.rows())};
           Values sums =
               eachSource(from, start, [&](Sums sums, Value slot, Value filled, ValueRange carried) {
-                return added(sums, slot, filled, eight, largest, carried);
+                return added(sums, slot, filled, group, largest, carried);
               });
-          body(eight, sums[0], sums[1], largest);
+          body(group, sums[0], sums[1], largest);
         });
   }
 
-  Values added(Sums from, Value slot, Value filled, Value eight, Value largest,
+  Values added(Sums from, Value slot, Value filled, Value group, Value largest,
                ValueRange carried) {
     // Where there was no key the largest score is that of no key; its share is nothing.
     Value keep = kb.map({loadRows(from, slot, 0), largest}, m.rows(), [&](ValueRange args) {
       Value share = kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
       return kb.selectf(kb.both(filled, kb.lessf(kb.f32(lowest), args[0])), share, kb.f32(0));
     });
-    Value values = tile::LoadOp::create(kb.builder(), m.acc(mergeColumns), from.values,
-                                        ValueRange{slot, eight, kb.index(0), kb.index(0)},
-                                        ArrayRef<int64_t>{1, mergeColumns / 8, lanes, 4});
+    Value values = tile::LoadOp::create(kb.builder(), m.acc(mergeColumns()), from.values,
+                                        ValueRange{slot, group, kb.index(0), kb.index(0)},
+                                        m.accBox(mergeColumns(), 1));
     auto add = [&](Value part, Value sum) {
       return kb.map({part, keep, sum}, cast<tile::TileType>(sum.getType()),
                     [&](ValueRange args) { return kb.fmaf(args[0], args[1], args[2]); });
@@ -393,29 +393,29 @@ private:
     return {add(values, carried[0]), add(loadRows(from, slot, 1), carried[1])};
   }
 
-  void storeMean(Value eight, Value values, Value weights) {
-    Value mean = kb.map({values, weights}, m.acc(mergeColumns), [&](ValueRange args) {
+  void storeMean(Value group, Value values, Value weights) {
+    Value mean = kb.map({values, weights}, m.acc(mergeColumns()), [&](ValueRange args) {
       Value inverse = kb.divf(kb.f32(1), args[1]);
       return kb.mulf(args[0], kb.selectf(kb.equalf(args[1], kb.f32(0)), kb.f32(0), inverse));
     });
     Value head = queryRow();
-    tile::StoreSpreadOp::create(kb.builder(), mean, out, ValueRange{head, eight},
-                                uint64_t(shape.dims / 8), kb.index(shape.group()));
+    tile::StoreSpreadOp::create(kb.builder(), mean, out, ValueRange{head, group},
+                                uint64_t(shape.dims / m.unit.columns), kb.index(shape.group()));
   }
 
   void finish() {
     warpSums.values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
     Sources warps = slots(warpSums, kb.index(0), kb.index(consumers), consumers);
-    auto mean = [&](Value eight, Value values, Value weights, Value) {
-      storeMean(eight, values, weights);
+    auto mean = [&](Value group, Value values, Value weights, Value) {
+      storeMean(group, values, weights);
     };
     Value none = kb.index(0);
     if (parts == 1)
       return merge(warps, none, 1, mean);
     auto keepIn = [&](Value slot) {
-      return [&, slot](Value eight, Value values, Value weights, Value largest) {
-        storeSums(partSums, slot, eight, values);
-        kb.when(kb.equal(eight, none), [&] { storeRows(partSums, slot, largest, weights); });
+      return [&, slot](Value group, Value values, Value weights, Value largest) {
+        storeSums(partSums, slot, group, values);
+        kb.when(kb.equal(group, none), [&] { storeRows(partSums, slot, largest, weights); });
       };
     };
     if (cluster) {
@@ -443,17 +443,18 @@ private:
   MatrixTiles m;
   const CachePages &cache;
   const AttentionShape &shape;
-  const int64_t consumers, stages, parts;
-  const bool cluster; ///< the parts of a row meet in one
+  const int64_t consumers, loaders, stages, parts;
+  const int64_t operandTokens; ///< of one operand of values
+  const bool cluster;          ///< the parts of a row meet in one
   BatchRows batch;
   Value query, pool, selection, out, arrivals;
   Sums partSums, warpSums;
   Value ring, table, queries, pages, seenKeys;
-  Value part, kvHead, row, position, tableRow, listed, begin, end, used, token;
+  Value part, kvHead, row, position, tableRow, listed, begin, end, used, token, loader;
 };
 
 SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                                  bool counted) {
+                                                  const MatrixUnit &unit, bool counted) {
   constexpr int64_t any = ShapedType::kDynamic;
   auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
@@ -466,8 +467,8 @@ SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const At
   types.push_back(view({any, shape.dims}, bits(16)));
   if (counted) {
     Type f32 = Float32Type::get(context);
-    types.append({view({any, shape.dims / 8, lanes, 4}, f32), view({any, 2, 16}, f32),
-                  view({any}, bits(32))});
+    types.append({view({any, shape.dims / unit.columns, unit.lanes, 4}, f32),
+                  view({any, 2, 16}, f32), view({any}, bits(32))});
   }
   return types;
 }
@@ -492,8 +493,9 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
   int64_t items = step.rows * shape.kvHeads;
   tile::KernelOp kernel = step.kernel(name, [&] {
     KernelBuilder kb(step.module, name, "attention", schedule,
-                     MatrixAttention::parameterTypes(step.module.getContext(), shape, counted));
-    MatrixAttention(kb, cache, shape, schedule).emit();
+                     MatrixAttention::parameterTypes(step.module.getContext(), shape,
+                                                     step.chip.matrix, counted));
+    MatrixAttention(kb, cache, shape, schedule, step.chip.matrix).emit();
     return kb.finish();
   });
   SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);

@@ -12,10 +12,11 @@ namespace m3c::kernel {
 /// fit one left operand, the selection one warp.
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
 
-/// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `stages` (pages in
-/// flight), `parts` (of a row and KV head), `residents` (work items of a multiprocessor), `meet`
-/// (1: the parts, at most eight, are a cluster and add their sums in its shared memory; 0: the last
-/// to arrive adds what all left in global memory).
+/// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `loaders` (warps that
+/// bring pages; without: one), `stages` (pages in flight), `parts` (of a row and KV head),
+/// `residents` (work items of a multiprocessor), `meet` (1: the parts, at most eight, are a cluster
+/// and add their sums in its shared memory; 0: the last to arrive adds what all left in global
+/// memory).
 mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
                                         Value query, int64_t poolOffset, Value selection,

@@ -8,33 +8,35 @@ namespace m3c::kernel {
 namespace {
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
+/// Numbers that a warp keeps, one in a lane.
 constexpr int64_t lanes = 32;
-/// Columns of one accumulator; a tile has several where several rows share pages.
-constexpr int64_t groupColumns = 8;
+/// Keys of a left operand.
+constexpr int64_t keyRows = 16;
 
 class MatrixScores {
 public:
   MatrixScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
-               const Schedule &schedule)
-      : kb(kb), m(kb), cache(cache), shape(shape), groups(schedule.at("columns") / groupColumns),
-        consumers(schedule.at("consumers")), stages(schedule.at("stages")),
-        tileRows(matrixScoreRows(shape)), partsOfNarrow(schedule.at("parts")), batch(kb),
+               const Schedule &schedule, const MatrixUnit &unit)
+      : kb(kb), m(kb, unit), cache(cache), shape(shape), groupColumns(unit.columns),
+        groups(schedule.at("columns") / groupColumns), consumers(schedule.at("consumers")),
+        loaders(loadersOf(schedule)), stages(schedule.at("stages")),
+        tileRows(matrixScoreRows(shape, unit)), partsOfNarrow(schedule.at("parts")), batch(kb),
         query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
-    kb.kernel().setWarps(uint64_t(consumers + 1));
+    kb.kernel().setWarps(uint64_t(consumers + loaders));
   }
 
   void emit() {
     ring = kb.ring(stages, {cache.indexSlotBytes}, kb.byteType(), 1);
     if (cache.paired())
       table = kb.alloc({256, 8}, kb.byteType());
-    pages = kb.alloc({lanes}, kb.i32Type());
+    pages = kb.alloc({loaders, lanes}, kb.i32Type());
     chooseRows();
     kb.when(kb.less(firstRow, endRow), [&] {
       readRows();
       kb.barrier(); // the ring's barriers are made
       kb.roles([&] {
         kb.role("score", consumers, [&] { score(); });
-        kb.role("load", 1, [&] { load(); });
+        kb.role("load", loaders, [&] { load(); });
       });
     });
   }
@@ -137,6 +139,8 @@ private:
 
   //===- Roles
   void load() {
+    m.comeToBarrierOfOthers();
+    Value loader = loaders == 1 ? kb.index(0) : kb.sub(kb.warpId(), kb.index(consumers));
     eachRun([&](const Run &run) {
       Value tableRow = kb.mul(run.sequence, batch.tableLength);
       kb.forLoop(kb.index(0), run.count, lanes, [&](Value first) {
@@ -145,10 +149,11 @@ private:
         Value blocks = kb.map(kb.iota(lanes), numbers(), [&](ValueRange args) {
           return kb.min(arith::AddIOp::create(kb.builder(), args[0], from), last);
         });
-        kb.store(kb.gather(batch.table, tableRow, blocks), pages, {kb.index(0)}, {lanes});
+        kb.store(kb.gather(batch.table, tableRow, blocks), pages, {loader, kb.index(0)},
+                 {1, lanes});
         Value stop = kb.min(kb.add(first, lanes), run.count);
-        kb.forLoop(first, stop, 1, [&](Value i) {
-          Value page = kb.loadIndex(pages, {kb.sub(i, first)}), use = kb.add(run.use, i);
+        kb.forLoop(kb.add(first, loader), stop, loaders, [&](Value i) {
+          Value page = kb.loadIndex(pages, {loader, kb.sub(i, first)}), use = kb.add(run.use, i);
           kb.acquire(ring, use);
           kb.fillStage(ring, use, pool, kb.mul(page, cache.pageBytes));
           kb.commit(ring, use);
@@ -160,7 +165,7 @@ private:
   void score() {
     if (table)
       tile::CodeTableOp::create(kb.builder(), table);
-    kb.barrier();
+    m.barrierOfRole();
     token = m.iota(m.rows(kb.i32Type()));
     eachRun([&](const Run &run) {
       // Pages go round the warps, over the runs: the first of this run that is mine.
@@ -184,7 +189,7 @@ private:
     queries.columns = kb.mul(kb.sub(run.end, run.row), shape.heads);
     for (int64_t g = 0; g < groups; ++g) {
       int64_t column = g * groupColumns;
-      auto operand = m.right(shape.dims, groupColumns);
+      auto operand = m.keys(shape.dims, groupColumns);
       auto load = [&] {
         Value row = kb.add(first, column);
         return Values{
@@ -243,10 +248,10 @@ private:
   /// The largest scores of a page's rows of the operand, column by column; with `start`, its first
   /// position, only of keys that a column may see.
   Values scoreTokens(const Queries &queries, Value stage, Value start, int64_t count) {
-    StagedSlot slot(kb, cache, shape.dims, stage, 0, table);
+    StagedSlot slot(m, cache, shape.dims, stage, 0, table);
     Values none(size_t(count), m.fill(lowest, accumulator()));
     return kb.forLoop(
-        kb.index(0), kb.index(m3::blockTokens), operandTokens, none,
+        kb.index(0), kb.index(m3::blockTokens), keyRows, none,
         [&](Value first, ValueRange carried) {
           Value keys = slot.keyRows(first);
           Values best;
@@ -283,7 +288,8 @@ private:
   MatrixTiles m;
   const CachePages &cache;
   const IndexShape &shape;
-  const int64_t groups, consumers, stages, tileRows, partsOfNarrow;
+  const int64_t groupColumns; ///< of one accumulator; a tile has several where rows share pages
+  const int64_t groups, consumers, loaders, stages, tileRows, partsOfNarrow;
   BatchRows batch;
   Value query, pool, scores, ring, table, pages;
   Value firstRow, endRow, part, parts, sequences, positions, token;
@@ -291,11 +297,13 @@ private:
 
 } // namespace
 
-int64_t matrixScoreRows(const IndexShape &shape) { return groupColumns / shape.heads; }
+int64_t matrixScoreRows(const IndexShape &shape, const MatrixUnit &unit) {
+  return unit.columns / shape.heads;
+}
 
 void emitMatrixScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
-                      const Schedule &schedule) {
-  MatrixScores(kb, cache, shape, schedule).emit();
+                      const Schedule &schedule, const MatrixUnit &unit) {
+  MatrixScores(kb, cache, shape, schedule, unit).emit();
 }
 
 } // namespace m3c::kernel

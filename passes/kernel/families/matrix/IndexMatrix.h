@@ -14,13 +14,14 @@ struct IndexShape {
 
 /// Parameters: batch rows, index queries [rows · heads, dims], pool (at the layer's index slot),
 /// scores [rows · heads · page-table row length]. Work item: a tile of rows × a part of the blocks
-/// of each sequence in it. Schedule: `columns` (rows · heads of a tile at most: 8, or 8 · 2^n where
-/// rows of one sequence share pages), `consumers` (warps, each with a page of its own), `stages`
-/// (pages in flight), `parts`. Products are exact, so are scores whose sums fit FP32.
+/// of each sequence in it. Schedule: `columns` (rows · heads of a tile at most: those of an
+/// accumulator, or 2^n as many where rows of one sequence share pages), `consumers` (warps, each
+/// with a page of its own), `loaders` (warps that bring pages; without: one), `stages` (pages in
+/// flight), `parts`. Products are exact, so are scores whose sums fit FP32.
 void emitMatrixScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
-                      const Schedule &schedule);
+                      const Schedule &schedule, const MatrixUnit &unit);
 
-/// Rows of a tile: as many as fill eight columns.
-int64_t matrixScoreRows(const IndexShape &shape);
+/// Rows of a tile: as many as fill the columns of an accumulator.
+int64_t matrixScoreRows(const IndexShape &shape, const MatrixUnit &unit);
 
 } // namespace m3c::kernel

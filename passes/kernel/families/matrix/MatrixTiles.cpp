@@ -4,11 +4,27 @@ using namespace mlir;
 
 namespace m3c::kernel {
 
-tile::TileType MatrixTiles::left(int64_t k) {
-  return kb.fragment(16, k, kb.builder().getF16Type(), tile::Layout::MmaA);
+Type MatrixTiles::keyElement() {
+  if (unit.e4m3)
+    return Float8E4M3FNType::get(kb.builder().getContext());
+  return kb.builder().getF16Type();
 }
-tile::TileType MatrixTiles::right(int64_t k, int64_t columns) {
-  return kb.fragment(k, columns, kb.builder().getF16Type(), tile::Layout::MmaB);
+tile::TileType MatrixTiles::left(int64_t k, Type element) {
+  return kb.fragment(16, k, element, tile::Layout::MmaA);
+}
+tile::TileType MatrixTiles::right(int64_t k, int64_t columns, Type element) {
+  return kb.fragment(k, columns, element, tile::Layout::MmaB);
+}
+
+SmallVector<int64_t> MatrixTiles::queryBox(int64_t dims) {
+  int64_t k = unit.e4m3 ? unit.k8 : unit.k;
+  return {dims / k, unit.lanes, 16 * k / unit.lanes};
+}
+Type MatrixTiles::queryBits() {
+  return unit.e4m3 ? kb.byteType() : Type(kb.builder().getI16Type());
+}
+SmallVector<int64_t> MatrixTiles::accBox(int64_t columns, int64_t slots) {
+  return {slots, columns / unit.columns, unit.lanes, 4};
 }
 tile::TileType MatrixTiles::acc(int64_t columns, Type element) {
   return kb.fragment(16, columns, element, tile::Layout::MmaAcc);
@@ -45,13 +61,44 @@ Value MatrixTiles::loadRows(Value view, Value row, ArrayRef<int64_t> sizes, Valu
   return tile::ToOperandOp::create(kb.builder(), type, rows);
 }
 Value MatrixTiles::loadLeft(Value view, Value row, int64_t k, Value limit) {
-  return loadRows(view, row, {16, k}, limit, left(k));
+  return loadRows(view, row, {16, k}, limit, queries(k));
 }
 Value MatrixTiles::loadRight(Value view, Value row, int64_t k, int64_t columns, Value limit) {
-  return loadRows(view, row, {columns, k}, limit, right(k, columns));
+  return loadRows(view, row, {columns, k}, limit, keys(k, columns));
 }
 Value MatrixTiles::toLeft(Value acc) {
-  return tile::ToOperandOp::create(kb.builder(), left(16), acc);
+  return tile::ToOperandOp::create(kb.builder(), left(unit.k), acc);
+}
+
+Value MatrixTiles::tokensOfColumns() {
+  auto type = columns(unit.k, kb.i32Type());
+  // Four lanes share a row. Lane q has `each` columns of a group, and of k it has those from
+  // each · groups · q on, which are its tokens but for their order.
+  const int64_t each = unit.columns / 4, groups = unit.k / unit.columns;
+  return kb.map(iota(type), type, [&](ValueRange args) {
+    auto &b = kb.builder();
+    auto bits = [&](int64_t from, int64_t values) {
+      Value shifted =
+          arith::ShRSIOp::create(b, args[0], kb.i32(int64_t(llvm::Log2_64(uint64_t(from)))));
+      return Value(arith::AndIOp::create(b, shifted, kb.i32(values - 1)));
+    };
+    Value q = bits(each, 4), group = bits(unit.columns, groups), within = bits(1, each);
+    Value place = arith::OrIOp::create(b, arith::MulIOp::create(b, group, kb.i32(each)), within);
+    Value turned = arith::XOrIOp::create(b, place, arith::AndIOp::create(b, q, kb.i32(unit.turn)));
+    Value first = arith::MulIOp::create(b, q, kb.i32(each * groups));
+    return Value(arith::OrIOp::create(b, first, turned));
+  });
+}
+
+void MatrixTiles::barrierOfRole() { kb.barrier(/*whole=*/!unit.roleBarriers); }
+void MatrixTiles::comeToBarrierOfOthers() {
+  if (!unit.roleBarriers)
+    kb.barrier(/*whole=*/true);
+}
+
+int64_t loadersOf(const Schedule &schedule) {
+  auto found = schedule.find("loaders");
+  return found == schedule.end() ? 1 : found->second;
 }
 
 //===- Slots ----------------------------------------------------------------------------------===//
@@ -61,9 +108,10 @@ bool StagedSlot::serves(m3::CacheType type, int64_t dims) {
   return dims == 128 && (grid || type.getKv() == m3::CacheStorage::FP8);
 }
 
-StagedSlot::StagedSlot(KernelBuilder &kb, const CachePages &cache, int64_t dims, Value stage,
+StagedSlot::StagedSlot(MatrixTiles &m, const CachePages &cache, int64_t dims, Value stage,
                        int64_t offset, Value table)
-    : kb(kb), dims(dims), table(table) {
+    : m(m), dims(dims), table(table) {
+  KernelBuilder &kb = m.kb;
   bool packed = cache.type.getKv() == m3::CacheStorage::NVFP4;
   format = packed ? tile::Format::E2M1 : tile::Format::E4M3;
   auto part = [&](int64_t at, ArrayRef<int64_t> shape) {
@@ -76,7 +124,7 @@ StagedSlot::StagedSlot(KernelBuilder &kb, const CachePages &cache, int64_t dims,
 }
 
 Value StagedSlot::load(Value token, tile::TileType type, Value seen) {
-  return tile::LoadCachedOp::create(kb.builder(), type, codes, scales, scales ? table : Value(),
+  return tile::LoadCachedOp::create(m.kb.builder(), type, codes, scales, scales ? table : Value(),
                                     token, seen, format, StringAttr());
 }
 

@@ -5,15 +5,23 @@
 
 namespace m3c::kernel {
 
-/// Tokens that one operand holds.
-inline constexpr int64_t operandTokens = 16;
-
 class MatrixTiles {
 public:
-  explicit MatrixTiles(KernelBuilder &kb) : kb(kb) {}
+  MatrixTiles(KernelBuilder &kb, const MatrixUnit &unit) : kb(kb), unit(unit) {}
 
-  tile::TileType left(int64_t k);
-  tile::TileType right(int64_t k, int64_t columns);
+  /// Operands of products with values: FP16.
+  tile::TileType left(int64_t k) { return left(k, kb.builder().getF16Type()); }
+  tile::TileType right(int64_t k, int64_t columns) {
+    return right(k, columns, kb.builder().getF16Type());
+  }
+  /// Operands of products of queries and keys.
+  tile::TileType queries(int64_t dims) { return left(dims, keyElement()); }
+  tile::TileType keys(int64_t dims, int64_t columns) { return right(dims, columns, keyElement()); }
+  /// A left operand of queries in the order of registers: a box, and elements as views have them.
+  llvm::SmallVector<int64_t> queryBox(int64_t dims);
+  Type queryBits();
+  /// An accumulator of `columns` columns in the order of registers, and of any number of slots.
+  llvm::SmallVector<int64_t> accBox(int64_t columns, int64_t slots);
   tile::TileType acc(int64_t columns) { return acc(columns, kb.f32Type()); }
   tile::TileType acc(int64_t columns, Type element);
   tile::TileType rows(Type element);
@@ -27,40 +35,51 @@ public:
   Value rowsMax(Value acc);
   Value columnsMax(Value acc);
   Value any(Value rows);
-  /// BF16 rows of a view [rows, dims] as an FP16 operand; rows from `limit` on repeat the last.
+  /// BF16 rows of a view [rows, dims] as an operand of queries; rows from `limit` on repeat the
+  /// last.
   Value loadLeft(Value view, Value row, int64_t k, Value limit);
   Value loadRight(Value view, Value row, int64_t k, int64_t columns, Value limit);
   Value toLeft(Value acc);
+  /// Of a product with the keys of tile.load_cached, a row: which token each column is.
+  Value tokensOfColumns();
+
+  /// The warps of this role meet; where only all warps can, those of another role come as well.
+  void barrierOfRole();
+  void comeToBarrierOfOthers();
 
   KernelBuilder &kb;
+  const MatrixUnit &unit;
 
 private:
+  Type keyElement();
+  tile::TileType left(int64_t k, Type element);
+  tile::TileType right(int64_t k, int64_t columns, Type element);
   Value loadRows(Value view, Value row, llvm::ArrayRef<int64_t> sizes, Value limit,
                  tile::TileType type);
 };
+
+/// Warps that bring pages: one, or as many as the schedule says.
+int64_t loadersOf(const Schedule &schedule);
 
 /// One slot of a page in a stage of a ring, as operands.
 class StagedSlot {
 public:
   /// `table`: tile.code_table, NVFP4 only.
-  StagedSlot(KernelBuilder &kb, const CachePages &cache, int64_t dims, Value stage, int64_t offset,
+  StagedSlot(MatrixTiles &m, const CachePages &cache, int64_t dims, Value stage, int64_t offset,
              Value table);
   /// Sixteen tokens from `token` on.
-  Value keyRows(Value token) { return load(token, MatrixTiles(kb).left(dims), {}); }
-  Value keyColumns(Value token) {
-    return load(token, MatrixTiles(kb).right(dims, operandTokens), {});
-  }
+  Value keyRows(Value token) { return load(token, m.queries(dims), {}); }
+  /// As many as a product has k.
+  Value keyColumns(Value token) { return load(token, m.keys(dims, m.unit.k), {}); }
   /// Those from `seen` on are zero.
-  Value values(Value token, Value seen) {
-    return load(token, MatrixTiles(kb).right(operandTokens, dims), seen);
-  }
+  Value values(Value token, Value seen) { return load(token, m.right(m.unit.k, dims), seen); }
   /// Whether matrix instructions read such a cache.
   static bool serves(m3::CacheType type, int64_t dims);
 
 private:
   Value load(Value token, tile::TileType type, Value seen);
 
-  KernelBuilder &kb;
+  MatrixTiles &m;
   int64_t dims;
   tile::Format format;
   Value codes, scales, table;
