@@ -228,10 +228,7 @@ def Tile_CopyOp : Tile_Op<"copy"> {
 
 def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "all threads of the work item have reached this point";
-  let description = [{
-    Inside a role of `tile.roles`: all threads of the role, or with `whole` those of the work item; every
-    role then comes to as many such barriers.
-  }];
+  let description = [{ In a role: its threads; `whole`: all, every role comes to as many of them. }];
   let arguments = (ins UnitAttr:$whole);
   let assemblyFormat = "(`whole` $whole^)? attr-dict";
 }
