@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
+#include "runtime/base/Hash.h"
 
 #include <algorithm>
 
@@ -58,6 +59,17 @@ void requireWritable(const fs::path &output) {
 void requireOutputPlace(const fs::path &output, std::span<const fs::path> inputs) {
   requireApart(output, inputs);
   requireWritable(output);
+}
+
+std::string fileNameOf(const std::string &name) {
+  std::string out;
+  for (char c : name)
+    out +=
+        std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
+  constexpr size_t longest = 220; // a file name has 255 bytes at most
+  if (out.size() > longest)
+    out = out.substr(0, longest - 17) + "-" + hash128(name).hex().substr(0, 16);
+  return out.empty() || out[0] == '.' ? "_" + out : out;
 }
 
 } // namespace m3c

@@ -21,4 +21,8 @@ void requireWritable(const std::filesystem::path &output);
 void requireOutputPlace(const std::filesystem::path &output,
                         std::span<const std::filesystem::path> inputs);
 
+/// A name from elsewhere as that of a file: it cannot leave the folder, and is short enough for a
+/// suffix.
+std::string fileNameOf(const std::string &name);
+
 } // namespace m3c

@@ -18,6 +18,9 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char *formatName = "m3c capsule 1";
+/// Bytes that nothing wrote: NaN in every format of values. Buffers of them have no file.
+constexpr std::byte unwritten{0xff};
+constexpr uint64_t largestBuffer = uint64_t(1) << 36;
 constexpr std::pair<CapsuleArgument::Element, const char *> elementNames[] = {
     {CapsuleArgument::Element::Bytes, "bytes"},
     {CapsuleArgument::Element::F32, "f32"},
@@ -79,6 +82,25 @@ private:
   fs::path folder;
 };
 
+void checkParts(const Reader &reader, const CapsuleArgument &argument) {
+  uint64_t end = 0, all = 0;
+  for (const CapsulePart &part : argument.parts) {
+    if (part.offset < end || part.bytes == 0 || part.offset > argument.size ||
+        part.bytes > argument.size - part.offset)
+      reader.fail("capsule.json", fmt::format("argument {}: its parts do not ascend within its {} "
+                                              "bytes",
+                                              argument.name, argument.size));
+    end = part.offset + part.bytes;
+    all += part.bytes;
+  }
+  if (!argument.parts.empty() && all != argument.input.size())
+    reader.fail("capsule.json", fmt::format("argument {}: its parts have {} bytes, its input {}",
+                                            argument.name, all, argument.input.size()));
+  if (argument.bufferBytes() > largestBuffer)
+    reader.fail("capsule.json", fmt::format("argument {}: a buffer of {} bytes is too large",
+                                            argument.name, argument.bufferBytes()));
+}
+
 /// What replaying counts on, whatever capsule.json says: it has no digest of its own.
 void checkArgument(const Reader &reader, const CapsuleArgument &argument,
                    const std::vector<CapsuleArgument> &earlier) {
@@ -99,6 +121,22 @@ void checkArgument(const Reader &reader, const CapsuleArgument &argument,
           "its results are no whole number of elements");
 }
 
+std::vector<std::byte> readInput(const Reader &reader, const json &entry) {
+  if (entry.contains("input"))
+    return reader.file(entry.at("input"));
+  uint64_t bytes = entry.at("unwritten");
+  if (bytes > largestBuffer)
+    reader.fail("capsule.json", fmt::format("a buffer of {} bytes is too large", bytes));
+  return std::vector<std::byte>(bytes, unwritten);
+}
+
+json partsJson(const std::vector<CapsulePart> &parts) {
+  json out = json::array();
+  for (const CapsulePart &part : parts)
+    out.push_back({part.offset, part.bytes});
+  return out;
+}
+
 CapsuleArgument readArgument(const Reader &reader, const json &entry) {
   CapsuleArgument argument;
   argument.name = entry.at("name");
@@ -111,7 +149,13 @@ CapsuleArgument readArgument(const Reader &reader, const json &entry) {
   if (entry.contains("same"))
     argument.same = entry.at("same").get<size_t>();
   else if (argument.isBuffer)
-    argument.input = reader.file(entry.at("input"));
+    argument.input = readInput(reader, entry);
+  if (entry.contains("parts")) {
+    argument.size = entry.at("bytes");
+    for (const json &part : entry.at("parts"))
+      argument.parts.push_back({part.at(0), part.at(1)});
+  }
+  checkParts(reader, argument);
   if (!entry.contains("expected"))
     return argument;
   argument.expected = reader.file(entry.at("expected"));
@@ -150,21 +194,29 @@ void writeCapsule(const Capsule &capsule, const fs::path &folder) {
               {"threads", capsule.shape.threads},
               {"shared_bytes", capsule.shape.sharedBytes},
               {"cluster", capsule.shape.cluster},
-              {"source", writer.file("kernel.text", bytesOf(capsule.source.text))},
               {"headers", json::array()},
               {"arguments", json::array()}};
+  if (!capsule.source.text.empty())
+    all["source"] = writer.file("kernel.text", bytesOf(capsule.source.text));
   if (!capsule.code.empty())
     all["code"] = writer.file("code.bin", capsule.code);
   for (const auto &[name, text] : capsule.source.headers)
     all["headers"].push_back(writer.file(name, bytesOf(text)));
   for (size_t i = 0; i < capsule.arguments.size(); ++i) {
     const CapsuleArgument &argument = capsule.arguments[i];
-    json entry = {{"name", argument.name}, {"value", argument.value}};
+    json entry = {{"name", argument.name}, {"offset", 8 * i}, {"value", argument.value}};
     entry["kind"] = argument.isBuffer ? "buffer" : "number";
     if (argument.same)
       entry["same"] = *argument.same;
+    else if (argument.isBuffer &&
+             std::ranges::count(argument.input, unwritten) == std::ranges::ssize(argument.input))
+      entry["unwritten"] = argument.input.size();
     else if (argument.isBuffer)
       entry["input"] = writer.file(fmt::format("argument{}.in", i), argument.input);
+    if (!argument.parts.empty()) {
+      entry["parts"] = partsJson(argument.parts);
+      entry["bytes"] = argument.size;
+    }
     if (argument.expected) {
       entry["expected"] = writer.file(fmt::format("argument{}.out", i), *argument.expected);
       entry["tolerance"] = argument.tolerance;
@@ -199,7 +251,8 @@ Capsule readCapsule(const fs::path &folder) {
     capsule.shape.threads = all.at("threads");
     capsule.shape.sharedBytes = all.at("shared_bytes");
     capsule.shape.cluster = all.at("cluster");
-    capsule.source.text = reader.text(all.at("source"));
+    if (all.contains("source"))
+      capsule.source.text = reader.text(all.at("source"));
     for (const json &header : all.at("headers"))
       capsule.source.headers.emplace_back(header.at("file"), reader.text(header));
     if (all.contains("code"))

@@ -14,6 +14,11 @@
 
 namespace m3c {
 
+/// Bytes of a buffer that a capsule has; the others are of no account.
+struct CapsulePart {
+  uint64_t offset = 0, bytes = 0;
+};
+
 /// One 64-bit argument: a buffer, or part of one that an earlier argument brought, or a number.
 struct CapsuleArgument {
   std::string name;
@@ -25,8 +30,15 @@ struct CapsuleArgument {
   /// How results are compared: bytes, or F32 or BF16 values within `tolerance` (absolute).
   enum class Element { Bytes, F32, Bf16 } element = Element::Bytes;
   double tolerance = 0;
+  /// Where not empty: `input` and `expected` have these bytes of the buffer, one part after the
+  /// other, and the buffer has `size` bytes. Parts ascend and do not overlap.
+  std::vector<CapsulePart> parts = {};
+  uint64_t size = 0;
+  uint64_t bufferBytes() const { return parts.empty() ? input.size() : size; }
 };
 size_t elementBytes(CapsuleArgument::Element element);
+/// The F32 or BF16 value that begins there.
+double capsuleValue(const std::byte *bytes, CapsuleArgument::Element element);
 
 struct Capsule {
   std::string kernel, target, chip, label;

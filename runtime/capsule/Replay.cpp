@@ -29,17 +29,6 @@ void checkDevice(const Capsule &capsule, const hal::Device &device) {
                 fmt::format("take a machine that has it, or --emulate {}", capsule.target));
 }
 
-double valueAt(const std::byte *bytes, size_t i, CapsuleArgument::Element element) {
-  if (element == CapsuleArgument::Element::F32) {
-    float value;
-    std::memcpy(&value, bytes + 4 * i, 4);
-    return value;
-  }
-  uint16_t code;
-  std::memcpy(&code, bytes + 2 * i, 2);
-  return formats::bf16ToFloat(code);
-}
-
 CapsuleOutcome compare(const CapsuleArgument &argument, const std::vector<std::byte> &found) {
   const std::vector<std::byte> &expected = *argument.expected;
   size_t size = elementBytes(argument.element);
@@ -50,8 +39,8 @@ CapsuleOutcome compare(const CapsuleArgument &argument, const std::vector<std::b
     ++outcome.different;
     double difference = INFINITY; // other bytes
     if (argument.element != CapsuleArgument::Element::Bytes)
-      difference = std::fabs(valueAt(expected.data(), i, argument.element) -
-                             valueAt(found.data(), i, argument.element));
+      difference = std::fabs(capsuleValue(&expected[i * size], argument.element) -
+                             capsuleValue(&found[i * size], argument.element));
     outcome.worst = std::max(outcome.worst, std::isnan(difference) ? INFINITY : difference);
   }
   return outcome;
@@ -59,15 +48,41 @@ CapsuleOutcome compare(const CapsuleArgument &argument, const std::vector<std::b
 
 } // namespace
 
+double capsuleValue(const std::byte *bytes, CapsuleArgument::Element element) {
+  if (element == CapsuleArgument::Element::F32) {
+    float value;
+    std::memcpy(&value, bytes, 4);
+    return value;
+  }
+  uint16_t code;
+  std::memcpy(&code, bytes, 2);
+  return formats::bf16ToFloat(code);
+}
+
 size_t elementBytes(CapsuleArgument::Element element) {
   using Element = CapsuleArgument::Element;
   return element == Element::F32 ? 4 : element == Element::Bf16 ? 2 : 1;
+}
+
+/// The bytes of a buffer that a capsule has.
+template <typename Visit> static void eachPart(const CapsuleArgument &argument, Visit visit) {
+  if (argument.parts.empty())
+    return visit(uint64_t(0), uint64_t(0), argument.input.size());
+  uint64_t at = 0;
+  for (const CapsulePart &part : argument.parts) {
+    visit(part.offset, at, part.bytes);
+    at += part.bytes;
+  }
 }
 
 std::vector<CapsuleOutcome> replayCapsule(const Capsule &capsule, hal::Device &device,
                                           bool fromSource) {
   if (!fromSource)
     checkDevice(capsule, device);
+  else if (capsule.source.text.empty())
+    throw Error(fmt::format("the capsule of {} has no source", capsule.kernel), capsule.kernel,
+                "it was made from a plan without sources",
+                "compile with --keep-sources and make it again, or replay its code");
   std::vector<std::byte> built;
   if (fromSource)
     built = device.build(capsule.source, capsule.kernel);
@@ -81,8 +96,12 @@ std::vector<CapsuleOutcome> replayCapsule(const Capsule &capsule, hal::Device &d
     const CapsuleArgument &argument = capsule.arguments[i];
     size_t from = argument.same.value_or(i);
     if (argument.isBuffer && !argument.same) {
-      buffers[i] = device.allocate(argument.input.size(), hal::MemoryKind::Device, argument.name);
-      stream->write(*buffers[i], 0, argument.input);
+      buffers[i] = device.allocate(argument.bufferBytes(), hal::MemoryKind::Device, argument.name);
+      if (!argument.parts.empty())
+        stream->fill(*buffers[i], 0, argument.size, 0xff);
+      eachPart(argument, [&](uint64_t place, uint64_t at, uint64_t bytes) {
+        stream->write(*buffers[i], place, std::span(argument.input).subspan(at, bytes));
+      });
     }
     values.push_back(argument.value + (argument.isBuffer ? buffers[from]->address() : 0));
   }
@@ -94,7 +113,9 @@ std::vector<CapsuleOutcome> replayCapsule(const Capsule &capsule, hal::Device &d
     if (!argument.expected)
       continue;
     std::vector<std::byte> found(argument.input.size());
-    stream->read(*buffers[i], 0, found);
+    eachPart(argument, [&](uint64_t place, uint64_t at, uint64_t bytes) {
+      stream->read(*buffers[i], place, std::span(found).subspan(at, bytes));
+    });
     outcomes.push_back(compare(argument, found));
   }
   return outcomes;

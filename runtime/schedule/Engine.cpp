@@ -40,24 +40,28 @@ void Engine::loadKernels() {
   for (const plan::Bucket *bucket : plan::list(chosen->buckets()))
     for (const plan::Launch *launch : plan::list(bucket->launches()))
       if (std::unique_ptr<hal::Kernel> &kernel = kernels[launch->kernel()]; !kernel)
-        kernel = loadKernel(*tables().kernels()->Get(launch->kernel()));
+        kernel = loadKernel(launch->kernel());
 }
 
-std::unique_ptr<hal::Kernel> Engine::loadKernel(const plan::Kernel &kernel) {
-  for (const plan::CodeObject *object : plan::list(kernel.objects())) {
-    if (object->chip()->string_view() != chosen->chip()->string_view())
-      continue;
-    std::unique_ptr<hal::Module> &module = modules[object->section()];
-    if (!module)
-      module = loadModule(kernel, *object);
-    return module->kernel(object->symbol()->str(),
-                          {kernel.params(), object->shared_bytes(), object->threads(),
-                           object->cluster(), object->overlaps()});
-  }
+const plan::CodeObject &Engine::object(uint32_t index) const {
+  const plan::Kernel &kernel = *tables().kernels()->Get(index);
+  for (const plan::CodeObject *object : plan::list(kernel.objects()))
+    if (object->chip()->string_view() == chosen->chip()->string_view())
+      return *object;
   throw Error(
       fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),
       file.name(), "every kernel that a target launches needs a code object for it",
       "make the plan again with `m3c compile`");
+}
+
+std::unique_ptr<hal::Kernel> Engine::loadKernel(uint32_t index) {
+  const plan::Kernel &kernel = *tables().kernels()->Get(index);
+  const plan::CodeObject &code = object(index);
+  std::unique_ptr<hal::Module> &module = modules[code.section()];
+  if (!module)
+    module = loadModule(kernel, code);
+  return module->kernel(code.symbol()->str(), {kernel.params(), code.shared_bytes(), code.threads(),
+                                               code.cluster(), code.overlaps()});
 }
 
 std::unique_ptr<hal::Module> Engine::loadModule(const plan::Kernel &kernel,

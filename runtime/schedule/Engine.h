@@ -34,16 +34,19 @@ public:
   const Weights &boundWeights() const { return *weights; }
 
   const hal::Kernel &kernel(uint32_t index) const { return *kernels.at(index); }
+  /// The code object that `kernel(index)` was made from. Throws Error when the target has none.
+  const plan::CodeObject &object(uint32_t index) const;
+  /// The text of an object whose source the plan keeps, with all that goes with it.
+  hal::SourceText sourceOf(const plan::CodeObject &object) const;
   /// Bytes of machine code that are loaded.
   uint64_t codeBytes() const { return loadedCode; }
 
 private:
   void checkConfig(const WeightSource &source) const;
   void loadKernels();
-  std::unique_ptr<hal::Kernel> loadKernel(const plan::Kernel &kernel);
+  std::unique_ptr<hal::Kernel> loadKernel(uint32_t index);
   std::unique_ptr<hal::Module> loadModule(const plan::Kernel &kernel,
                                           const plan::CodeObject &object);
-  hal::SourceText sourceOf(const plan::CodeObject &object) const;
   void buildSources();
 
   plan::PlanFile file;

@@ -59,6 +59,11 @@ void copyBy(hal::Stream &stream, hal::Buffer &to, uint64_t toOffset, const hal::
 
 } // namespace
 
+hal::Grid gridOf(const plan::Launch &launch, uint32_t blocks) {
+  return {dimension(*launch.grid_x(), blocks), dimension(*launch.grid_y(), blocks),
+          dimension(*launch.grid_z(), blocks)};
+}
+
 uint64_t StepGraphs::arenaBytes(const plan::Target &target, const StepLimits &limits) {
   uint64_t bytes = 0;
   for (const plan::Bucket *bucket : plan::list(target.buckets()))
@@ -179,10 +184,8 @@ void StepGraphs::emitLaunch(To &to, const plan::Launch &launch, const plan::Laun
   for (uint32_t i = 0; i < args.size(); ++i)
     parameters.push_back(parameter(
         args[i]->kind() == plan::ArgKind::Arena ? *activations.args()->Get(i) : *args[i], blocks));
-  hal::Grid grid = {dimension(*launch.grid_x(), blocks), dimension(*launch.grid_y(), blocks),
-                    dimension(*launch.grid_z(), blocks)};
   const plan::Kernel &kernel = *engine.tables().kernels()->Get(launch.kernel());
-  to.launch(engine.kernel(launch.kernel()), grid, parameters,
+  to.launch(engine.kernel(launch.kernel()), gridOf(launch, blocks), parameters,
             launch.label() ? launch.label()->string_view() : kernel.name()->string_view());
 }
 

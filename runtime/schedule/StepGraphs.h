@@ -14,6 +14,9 @@ struct StepLimits {
   uint32_t maxBlocks = 0; ///< longest sequence, in 128-token blocks, a power of two
 };
 
+/// The grid of a launch for sequences of up to `blocks` blocks.
+hal::Grid gridOf(const plan::Launch &launch, uint32_t blocks);
+
 class StepGraphs {
 public:
   /// Bytes of the arena and of the step arrays.

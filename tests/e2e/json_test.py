@@ -41,6 +41,7 @@ class Keys(unittest.TestCase):
                 "m3c extract": [plan, "-o", os.path.join(folder, "extracted")],
                 "m3c diff": [plan, plan],
                 "m3c capacity": [],
+                "m3c capsule": [plan, "--kernel", "norm", "-o", os.path.join(folder, "capsules")],
                 "m3c build-kernel": [KERNEL, "--chip", "x86-avx2", "-o", folder],
                 "m3c interpret": [MODEL, "--input", ids, "--output", os.path.join(folder, "scores")],
                 "m3c doctor": [],

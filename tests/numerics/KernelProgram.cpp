@@ -219,22 +219,6 @@ public:
     return buffer->address();
   }
 
-  /// The argument of a capsule that has this value, with the buffer's present contents.
-  CapsuleArgument argument(uint64_t value, const std::string &name) {
-    CapsuleArgument made;
-    made.name = name;
-    made.value = value;
-    made.isBuffer = false;
-    for (const auto &[data, buffer] : buffers)
-      if (value >= buffer->address() && value < buffer->address() + buffer->size()) {
-        made.isBuffer = true;
-        made.value -= buffer->address();
-        made.input.resize(buffer->size());
-        stream.read(*buffer, 0, made.input);
-      }
-    return made;
-  }
-
   void readBack(std::span<std::byte> data) {
     if (auto found = buffers.find(data.data()); found != buffers.end())
       stream.read(*found->second, 0, data);
@@ -246,50 +230,6 @@ private:
   bool copies;
   std::map<const std::byte *, std::unique_ptr<hal::Buffer>> buffers;
 };
-
-Capsule
-KernelProgram::capsuleOf(const Launch &launch, const BuiltKernel &built, hal::Grid grid,
-                         const std::vector<uint64_t> &parameters, Placement &placement,
-                         const std::function<void()> &go,
-                         const std::map<std::string, CapsuleArgument::Element> &elements) const {
-  auto [target, row] = findChip(chip);
-  Capsule capsule;
-  capsule.kernel = launch.kernel;
-  capsule.label = launch.label;
-  capsule.target = target->name().str();
-  capsule.chip = chip;
-  capsule.features = row->features;
-  capsule.madeBy = "the emulator";
-  capsule.source.text = built.source;
-  capsule.source.headers.assign(target->deviceHeaders().begin(), target->deviceHeaders().end());
-  capsule.code = target->build(launch.kernel, built.source, *row);
-  capsule.grid = grid;
-  capsule.shape = built.shape;
-  std::map<std::string, size_t> first;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Argument &argument = launch.arguments[i];
-    std::string name = argument.name.empty() ? fmt::format("argument {}", i) : argument.name;
-    capsule.arguments.push_back(placement.argument(parameters[i], name));
-    if (argument.kind != Argument::Pool && argument.kind != Argument::Buffer)
-      continue;
-    auto [same, isFirst] =
-        first.try_emplace(argument.kind == Argument::Pool ? "the cache" : name, i);
-    if (!isFirst) {
-      capsule.arguments.back().same = same->second;
-      capsule.arguments.back().input.clear();
-    }
-  }
-  go();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    CapsuleArgument &argument = capsule.arguments[i];
-    std::vector<std::byte> after = placement.argument(parameters[i], argument.name).input;
-    if (argument.isBuffer && !argument.same && after != argument.input)
-      argument.expected = std::move(after);
-    if (auto known = elements.find(argument.name); known != elements.end())
-      argument.element = known->second;
-  }
-  return capsule;
-}
 
 void KernelProgram::run(const StepInput &input) {
   int64_t blocks =
@@ -336,12 +276,7 @@ void KernelProgram::run(const StepInput &input) {
       return uint32_t(per ? (blocks + per - 1) / per : launch.count[d]);
     };
     hal::Grid grid = {size(0), size(1), size(2)};
-    auto go = [&] { stream->launch(*loaded.back(), grid, parameters, launch.label); };
-    if (input.capsules.empty())
-      go();
-    else
-      writeCapsule(capsuleOf(launch, built, grid, parameters, placement, go, input.elements),
-                   input.capsules + "/" + launch.label);
+    stream->launch(*loaded.back(), grid, parameters, launch.label);
   }
   stream->synchronize();
   for (std::vector<std::byte> &buffer : memory)

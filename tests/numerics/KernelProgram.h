@@ -3,7 +3,6 @@
 #pragma once
 
 #include "compiler/interpreter/Values.h"
-#include "runtime/capsule/Capsule.h"
 #include "runtime/hal/Hal.h"
 
 #include <functional>
@@ -49,9 +48,6 @@ struct StepInput {
   unsigned threads = 1;
   std::string only;                                ///< run launches whose label ends so; empty: all
   std::map<std::string, std::vector<float>> given; ///< first contents of buffers, by name
-  /// Emulated chips: each launch is also written as a capsule into a folder below this one.
-  std::string capsules = "";
-  std::map<std::string, CapsuleArgument::Element> elements = {}; ///< of buffers; others: bytes
   int64_t poolPages = 0, pageBytes = 0; ///< of the pool; pages that the batch names are filled
 };
 
@@ -78,11 +74,6 @@ private:
   void lower(const std::string &module, const std::string &chip,
              const std::vector<std::string> &schedule);
   class Placement;
-  /// The launch with its arguments before and after `go` has run it.
-  Capsule capsuleOf(const Launch &launch, const BuiltKernel &built, hal::Grid grid,
-                    const std::vector<uint64_t> &parameters, Placement &placement,
-                    const std::function<void()> &go,
-                    const std::map<std::string, CapsuleArgument::Element> &elements) const;
   size_t numberOf(const std::string &name) const;
 
   std::string chip;

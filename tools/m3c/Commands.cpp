@@ -5,6 +5,7 @@ namespace m3c {
 static constexpr Command commands[] = {
     {"build-kernel", "a tile kernel as text to machine code", setUpBuildKernel},
     {"capacity", "how many sequences of what length fit on which chips", setUpCapacity},
+    {"capsule", "one launch of each kernel with all that it needs, for replaying", setUpCapsule},
     {"check", "read a checkpoint whole: headers, values, tokenizer", setUpCheck},
     {"compile", "a checkpoint into a plan", setUpCompile},
     {"diff", "what differs between two plans", setUpDiff},

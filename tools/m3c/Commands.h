@@ -9,6 +9,7 @@ std::span<const Command> commandTable();
 
 std::function<int()> setUpBuildKernel(CLI::App &app);
 std::function<int()> setUpCapacity(CLI::App &app);
+std::function<int()> setUpCapsule(CLI::App &app);
 std::function<int()> setUpCheck(CLI::App &app);
 std::function<int()> setUpCompile(CLI::App &app);
 std::function<int()> setUpDiff(CLI::App &app);

@@ -4,7 +4,7 @@
 #include "passes/targets/common/Target.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
-#include "runtime/base/Hash.h"
+#include "runtime/base/OutputPlace.h"
 #include "runtime/plan/List.h"
 #include "tools/m3c/Commands.h"
 
@@ -21,18 +21,6 @@ struct ExtractOptions {
   std::string plan, folder, target;
   bool disassembly = false, json = false;
 };
-
-// A name from a plan as a file name: it cannot leave the folder, and is short enough for a suffix.
-std::string fileNameOf(const std::string &name) {
-  std::string out;
-  for (char c : name)
-    out +=
-        std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
-  constexpr size_t longest = 220; // a file name has 255 bytes at most
-  if (out.size() > longest)
-    out = out.substr(0, longest - 17) + "-" + hash128(name).hex().substr(0, 16);
-  return out.empty() || out[0] == '.' ? "_" + out : out;
-}
 
 class Extractor {
 public:

@@ -35,40 +35,81 @@ TEST(Capsules, KeepWhatTheyAreGiven) {
   }
 }
 
+/// What reading the folder says is wrong; nothing when it is sound.
+std::string damageOf(const fs::path &folder) {
+  try {
+    readCapsule(folder);
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Every file by each kind of damage: the file is named, and what is wrong with it.
 TEST(Capsules, DamageIsNamed) {
   TempFolder temp;
-  auto damaged = [&](auto damage) -> std::string {
-    fs::path copy = temp.path() / "copy";
+  fs::path copy = temp.path() / "copy";
+  auto damaged = [&](const std::string &file, auto damage) {
     fs::remove_all(copy);
     fs::copy(recorded, copy, fs::copy_options::recursive);
-    damage(copy);
-    try {
-      readCapsule(copy);
-    } catch (const Error &error) {
-      return error.what();
-    }
-    return "";
+    fs::permissions(copy / file, fs::perms::owner_all);
+    damage(copy / file);
+    std::string said = damageOf(copy);
+    EXPECT_NE(said.find(file), std::string::npos) << file << ": " << said;
+    return said;
   };
-  std::string flipped = damaged([](const fs::path &copy) {
-    fs::permissions(copy / "argument0.in", fs::perms::owner_all);
-    std::fstream(copy / "argument0.in", std::ios::in | std::ios::out | std::ios::binary)
-        .put('\x55');
-  });
-  EXPECT_NE(flipped.find("argument0.in"), std::string::npos) << flipped;
-  EXPECT_NE(flipped.find("digest"), std::string::npos) << flipped;
-  std::string cut = damaged([](const fs::path &copy) {
-    fs::permissions(copy / "code.bin", fs::perms::owner_all);
-    fs::resize_file(copy / "code.bin", 100);
-  });
-  EXPECT_NE(cut.find("code.bin"), std::string::npos) << cut;
-  EXPECT_NE(cut.find("100 bytes"), std::string::npos) << cut;
-  std::string missing = damaged([](const fs::path &copy) { fs::remove(copy / "kernel.text"); });
-  EXPECT_NE(missing.find("kernel.text"), std::string::npos) << missing;
-  std::string json = damaged([](const fs::path &copy) {
-    fs::permissions(copy / "capsule.json", fs::perms::owner_all);
-    fs::resize_file(copy / "capsule.json", 50);
-  });
-  EXPECT_NE(json.find("capsule.json"), std::string::npos) << json;
+  auto flip = [](const fs::path &file) {
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    char first = char(bytes.get());
+    bytes.seekp(0);
+    bytes.put(char(first ^ 0x10));
+  };
+  size_t files = 0;
+  for (const auto &entry : fs::directory_iterator(recorded)) {
+    std::string file = entry.path().filename();
+    damaged(file, [](const fs::path &path) { fs::remove(path); });
+    if (file == "capsule.json")
+      continue;
+    ++files;
+    EXPECT_NE(damaged(file, flip).find("digest"), std::string::npos);
+    std::string cut = damaged(file, [](const fs::path &path) { fs::resize_file(path, 1); });
+    EXPECT_NE(cut.find("1 bytes"), std::string::npos) << cut;
+  }
+  EXPECT_GT(files, 5u);
+  damaged("capsule.json", [](const fs::path &path) { fs::resize_file(path, 50); });
+  damaged("capsule.json", flip);
+}
+
+/// capsule.json with one text replaced by another; what is then said.
+std::string edited(const std::string &from, const std::string &to) {
+  TempFolder temp;
+  fs::path copy = temp.path() / "copy";
+  fs::copy(recorded, copy, fs::copy_options::recursive);
+  fs::path json = copy / "capsule.json";
+  std::ifstream in(json);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  fs::permissions(json, fs::perms::owner_all);
+  std::ofstream(json) << text;
+  return damageOf(copy);
+}
+
+TEST(Capsules, DescriptionsThatCannotBeAreNamed) {
+  std::pair<std::string, std::string> cases[] = {{"\"m3c capsule 1\"", "\"m3c capsule 9\""},
+                                                 {"\"grid\"", "\"gird\""},
+                                                 {"\"buffer\"", "\"puffer\""},
+                                                 {"\"bf16\"", "\"bf17\""},
+                                                 {"\"argument0.in\"", "\"../argument0.in\""},
+                                                 {"\"threads\": ", "\"threads\": -"}};
+  const char *said[] = {"m3c capsule 1",     "grid",   "neither", "none of",
+                        "lie in its folder", "threads"};
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    std::string found = edited(cases[i].first, cases[i].second);
+    EXPECT_NE(found.find(said[i]), std::string::npos) << cases[i].first << ": " << found;
+    EXPECT_NE(found.find("damaged"), std::string::npos) << found;
+  }
 }
 
 /// capsule.json has no digest of its own: what it says is checked before anything runs.
@@ -122,6 +163,44 @@ TEST(Capsules, WhatCannotBeIsRefused) {
               argument.expected->resize(6);
             }).find("whole number"),
             std::string::npos);
+}
+
+TEST(Capsules, PartsKeepTheirPlaces) {
+  TempFolder temp;
+  Capsule capsule = readCapsule(recorded);
+  CapsuleArgument &argument = capsule.arguments[0];
+  argument.input.assign(24, std::byte(7));
+  argument.expected.reset();
+  argument.parts = {{16, 8}, {64, 16}};
+  argument.size = 96;
+  auto written = [&] {
+    writeCapsule(capsule, temp.path() / "parts");
+    return damageOf(temp.path() / "parts");
+  };
+  EXPECT_EQ(written(), "");
+  Capsule copy = readCapsule(temp.path() / "parts");
+  ASSERT_EQ(copy.arguments[0].parts.size(), 2u);
+  EXPECT_EQ(copy.arguments[0].parts[1].offset, 64u);
+  EXPECT_EQ(copy.arguments[0].bufferBytes(), 96u);
+  argument.size = 79; // the last part ends behind it
+  EXPECT_NE(written().find("ascend"), std::string::npos);
+  argument.size = UINT64_MAX;
+  EXPECT_NE(written().find("too large"), std::string::npos);
+  argument.size = 96;
+  argument.parts[1].offset = 20;
+  EXPECT_NE(written().find("ascend"), std::string::npos);
+  argument.parts = {{16, 8}};
+  EXPECT_NE(written().find("its input 24"), std::string::npos);
+}
+
+TEST(Capsules, UnwrittenBuffersHaveNoFile) {
+  TempFolder temp;
+  Capsule capsule = readCapsule(recorded);
+  capsule.arguments[0].input.assign(40, std::byte(0xff));
+  capsule.arguments[0].expected.reset();
+  writeCapsule(capsule, temp.path() / "copy");
+  EXPECT_FALSE(fs::exists(temp.path() / "copy/argument0.in"));
+  EXPECT_EQ(readCapsule(temp.path() / "copy").arguments[0].input, capsule.arguments[0].input);
 }
 
 } // namespace

@@ -17,7 +17,18 @@ std::unique_ptr<ArgT> arg(ArgKind kind, uint32_t index, uint64_t offset, int64_t
   return result;
 }
 
-std::unique_ptr<ArgT> batch(BatchArray array) { return arg(ArgKind::Batch, uint32_t(array), 0); }
+/// With what a launch does with it.
+std::unique_ptr<ArgT> used(std::unique_ptr<ArgT> arg, Access access, uint64_t rowBytes,
+                           uint64_t fixedBytes) {
+  arg->access = access;
+  arg->row_bytes = rowBytes;
+  arg->fixed_bytes = fixedBytes;
+  return arg;
+}
+
+std::unique_ptr<ArgT> batch(BatchArray array) {
+  return used(arg(ArgKind::Batch, uint32_t(array), 0), Access::Read, 0, 0);
+}
 
 std::unique_ptr<KernelT> kernel(const std::string &name, uint32_t params, uint32_t section) {
   auto result = std::make_unique<KernelT>();
@@ -46,7 +57,8 @@ std::unique_ptr<LaunchT> launch(uint32_t kernelIndex, const std::string &label, 
   for (BatchArray array : {BatchArray::Counts, BatchArray::TokenIds, BatchArray::Positions,
                            BatchArray::SequenceOfRow, BatchArray::PageTable})
     result->args.push_back(batch(array));
-  result->args.push_back(arg(ArgKind::CachePool, 0, 0));
+  result->args.push_back(used(arg(ArgKind::CachePool, 0, 0),
+                              kernelIndex == 0 ? Access::ReadWrite : Access::Read, 0, 512));
   result->args.push_back(arg(ArgKind::Scalar, 0, 0, pageBytes));
   return result;
 }
@@ -68,13 +80,15 @@ std::unique_ptr<BucketT> bucket(uint32_t rows, uint32_t vocab) {
   result->arena_bytes = logitsOffset + uint64_t(rows) * vocab * 4;
   result->launches.push_back(launch(0, "layers.0.insert", rows));
   result->launches.push_back(launch(1, "layers.0.route", rows));
-  result->launches[1]->args.push_back(arg(ArgKind::Arena, 0, blocksOffset));
-  result->launches[1]->args.push_back(arg(ArgKind::Arena, 0, expertsOffset));
+  result->launches[1]->args.push_back(
+      used(arg(ArgKind::Arena, 0, blocksOffset), Access::Write, 8, 0));
+  result->launches[1]->args.push_back(
+      used(arg(ArgKind::Arena, 0, expertsOffset), Access::Write, 8, 0));
   result->launches.push_back(launch(2, "head", rows));
   auto &head = result->launches[2]->args;
   head.push_back(batch(BatchArray::LogitRows));
-  head.push_back(arg(ArgKind::Arena, 0, logitsOffset));
-  head.push_back(arg(ArgKind::Weight, 0, 0));
+  head.push_back(used(arg(ArgKind::Arena, 0, logitsOffset), Access::Write, 4ull * vocab, 0));
+  head.push_back(used(arg(ArgKind::Weight, 0, 0), Access::Read, 0, 4ull * vocab));
   head.push_back(arg(ArgKind::Scalar, 0, 0, vocab));
   result->taps.push_back(tap(TapKind::Blocks, blocksOffset));
   result->taps.push_back(tap(TapKind::Experts, expertsOffset));
