@@ -1,89 +1,21 @@
 #include "compiler/toolchains/HostCompiler.h"
 
+#include "compiler/toolchains/ClangRun.h"
 #include "compiler/toolchains/HostLinker.h"
 #include "compiler/toolchains/Inspect.h"
-#include "runtime/base/Error.h"
 
-#include "clang/Basic/DiagnosticOptions.h"
-#include "clang/Basic/FileManager.h"
-#include "clang/Basic/SourceManager.h"
-#include "clang/Basic/Version.h"
-#include "clang/CodeGen/CodeGenAction.h"
-#include "clang/Driver/Driver.h"
-#include "clang/Frontend/CompilerInstance.h"
-#include "clang/Frontend/CompilerInvocation.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/VirtualFileSystem.h"
-
-#include <dlfcn.h>
-#include <filesystem>
 #include <fmt/format.h>
-#include <mutex>
+#include <fmt/ranges.h>
 
 namespace m3c::toolchains {
 
 namespace {
 
-// Where generated text and device headers appear to clang.
-constexpr const char *virtualRoot = "/m3c";
 constexpr const char *triple = "x86_64-unknown-linux-gnu";
-
-// Keeps the first error with the line it is about.
-class ErrorCollector final : public clang::DiagnosticConsumer {
-public:
-  void HandleDiagnostic(clang::DiagnosticsEngine::Level level,
-                        const clang::Diagnostic &info) override {
-    DiagnosticConsumer::HandleDiagnostic(level, info);
-    if (level < clang::DiagnosticsEngine::Error || !message.empty())
-      return;
-    llvm::SmallString<256> text;
-    info.FormatDiagnostic(text);
-    message = text.str();
-    if (!info.hasSourceManager() || info.getLocation().isInvalid())
-      return;
-    const clang::SourceManager &sources = info.getSourceManager();
-    clang::PresumedLoc loc = sources.getPresumedLoc(info.getLocation());
-    std::string file = loc.getFilename();
-    if (file.starts_with(virtualRoot))
-      file = file.substr(std::char_traits<char>::length(virtualRoot) + 1);
-    where = fmt::format("{}:{}:{}", file, loc.getLine(), loc.getColumn());
-    line = sourceLine(sources, info.getLocation());
-  }
-
-  std::string message, where, line;
-
-private:
-  static std::string sourceLine(const clang::SourceManager &sources, clang::SourceLocation loc) {
-    auto [file, offset] = sources.getDecomposedExpansionLoc(loc);
-    llvm::StringRef text = sources.getBufferData(file);
-    size_t begin = text.rfind('\n', offset);
-    begin = begin == llvm::StringRef::npos ? 0 : begin + 1;
-    return text.slice(begin, text.find('\n', offset)).trim().str();
-  }
-};
-
-// The folder with clang's own headers (immintrin.h), beside the library that is loaded.
-std::string resourceFolder() {
-  Dl_info info;
-  auto *inClang = reinterpret_cast<void *>(&clang::getClangFullVersion);
-  if (!dladdr(inClang, &info))
-    return "";
-  std::error_code ignored;
-  std::filesystem::path library = std::filesystem::canonical(info.dli_fname, ignored);
-  std::string version = std::to_string(CLANG_VERSION_MAJOR);
-  for (const auto &folder :
-       {library.parent_path() / "clang" / version,
-        std::filesystem::path("/usr/lib/llvm-" + version) / "lib/clang" / version})
-    if (std::filesystem::exists(folder / "include/stdint.h", ignored))
-      return folder;
-  throw Error("clang's own headers are not installed", library.string(),
-              "no include/stdint.h in the resource folder of clang " + version,
-              "install libclang-common-" + version + "-dev");
-}
 
 std::vector<std::string> clangArguments(const std::string &file, const HostCompileOptions &options,
                                         bool assembly) {
-  static const std::string resources = resourceFolder();
+  const std::string &resources = clangResourceFolder();
   std::vector<std::string> args = {
       "-triple", triple, assembly ? "-S" : "-emit-obj", "-x", "c++", "-std=c++20",
       // No C library, no C++ runtime.
@@ -103,81 +35,7 @@ std::vector<std::string> clangArguments(const std::string &file, const HostCompi
   if (options.isa.preferredVectorBits)
     args.push_back(fmt::format("-mprefer-vector-width={}", options.isa.preferredVectorBits));
   args.insert(args.end(), options.extra.begin(), options.extra.end());
-  args.push_back(fmt::format("{}/{}", virtualRoot, file));
   return args;
-}
-
-llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem>
-sourceFileSystem(const std::string &file, const std::string &source, const HeaderMap &headers) {
-  auto memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
-  auto add = [&](const std::string &path, const std::string &text) {
-    memory->addFile(fmt::format("{}/{}", virtualRoot, path), 0,
-                    llvm::MemoryBuffer::getMemBuffer(text, path));
-  };
-  add(file, source);
-  for (const auto &[path, text] : headers)
-    add(path, text);
-  auto overlay =
-      llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
-  overlay->pushOverlay(memory);
-  return overlay;
-}
-
-[[noreturn]] void failCompile(const std::string &name, const ErrorCollector &errors) {
-  std::string why = errors.message.empty() ? "clang failed without a message" : errors.message;
-  if (!errors.line.empty())
-    why += "\n         " + errors.line;
-  throw Error(fmt::format("kernel {} does not compile", name), errors.where, why,
-              "inspect the text with --keep-sources; a fault in unedited text is a defect of m3c");
-}
-
-void initialiseTarget() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    llvm::InitializeNativeTargetAsmParser();
-  });
-}
-
-// Runs clang's front and back end; the object or assembly text.
-llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &source,
-                                    const HeaderMap &headers, const HostCompileOptions &options,
-                                    bool assembly) {
-  initialiseTarget();
-  std::string file = name + ".cpp";
-  std::vector<std::string> args = clangArguments(file, options, assembly);
-  std::vector<const char *> argv;
-  for (const std::string &arg : args)
-    argv.push_back(arg.c_str());
-
-  ErrorCollector errors;
-  auto files = sourceFileSystem(file, source, headers);
-  clang::DiagnosticOptions diagnosticOptions;
-  auto argumentDiagnostics = clang::CompilerInstance::createDiagnostics(
-      *files, diagnosticOptions, &errors, /*ShouldOwnClient=*/false);
-  auto invocation = std::make_shared<clang::CompilerInvocation>();
-  if (!clang::CompilerInvocation::CreateFromArgs(*invocation, argv, *argumentDiagnostics))
-    failCompile(name, errors);
-
-  llvm::SmallVector<char, 0> output;
-  clang::CompilerInstance compiler(std::move(invocation));
-  compiler.setVirtualFileSystem(files);
-  compiler.createDiagnostics(&errors, /*ShouldOwnClient=*/false);
-  compiler.createFileManager();
-  compiler.setVerboseOutputStream(llvm::nulls()); // no "1 error generated."
-  compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(output));
-  bool ok = false;
-  if (assembly) {
-    clang::EmitAssemblyAction action;
-    ok = compiler.ExecuteAction(action);
-  } else {
-    clang::EmitObjAction action;
-    ok = compiler.ExecuteAction(action);
-  }
-  if (!ok || !errors.message.empty())
-    failCompile(name, errors);
-  return output;
 }
 
 } // namespace
@@ -189,7 +47,9 @@ std::string HostIsa::text() const {
 std::vector<std::byte> compileHostObject(const std::string &name, const std::string &source,
                                          const HeaderMap &headers,
                                          const HostCompileOptions &options) {
-  llvm::SmallVector<char, 0> object = runClang(name, source, headers, options, false);
+  std::string file = name + ".cpp";
+  llvm::SmallVector<char, 0> object =
+      runClang(name, file, source, headers, clangArguments(file, options, false), false);
   std::vector<std::byte> linked =
       linkShared(name, std::as_bytes(std::span(object.data(), object.size())));
   checkImports(name, linked, {"memcpy", "memmove", "memset", "memcmp", "bcmp"});
@@ -198,12 +58,14 @@ std::vector<std::byte> compileHostObject(const std::string &name, const std::str
 
 std::string compileHostAssembly(const std::string &name, const std::string &source,
                                 const HeaderMap &headers, const HostCompileOptions &options) {
-  llvm::SmallVector<char, 0> text = runClang(name, source, headers, options, true);
+  std::string file = name + ".cpp";
+  llvm::SmallVector<char, 0> text =
+      runClang(name, file, source, headers, clangArguments(file, options, true), true);
   return std::string(text.data(), text.size());
 }
 
 std::string hostToolchainVersion() {
-  return fmt::format("clang {}, lld {}", CLANG_VERSION_STRING, linkerVersion());
+  return fmt::format("clang {}, lld {}", clangVersion(), linkerVersion());
 }
 
 } // namespace m3c::toolchains

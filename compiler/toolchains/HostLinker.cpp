@@ -84,28 +84,17 @@ private:
 
 } // namespace
 
-std::vector<std::byte> linkShared(const std::string &name, std::span<const std::byte> object) {
+/// What every link has: nothing of this machine or this moment, no file beside the output.
+static std::vector<std::byte> link(const std::string &name, std::span<const std::byte> object,
+                                   std::vector<std::string> options) {
   MemoryFile file(object);
   PipeReader linked;
-  std::string input = file.path(), output = linked.path();
-  std::string soname = "-soname=" + name;
-  std::vector<const char *> args = {"ld.lld",
-                                    "-shared",
-                                    "-o",
-                                    output.c_str(),
-                                    soname.c_str(),
-                                    "-Bsymbolic",
-                                    "--gc-sections",
-                                    "--build-id=none",
-                                    "--hash-style=gnu",
-                                    "--discard-all",
-                                    "-z",
-                                    "noexecstack",
-                                    "-z",
-                                    "now",
-                                    "--no-mmap-output-file",
-                                    "--threads=1",
-                                    input.c_str()};
+  options.insert(options.end(),
+                 {"-shared", "--gc-sections", "--build-id=none", "--no-mmap-output-file",
+                  "--threads=1", "-o", linked.path(), file.path()});
+  std::vector<const char *> args = {"ld.lld"};
+  for (const std::string &option : options)
+    args.push_back(option.c_str());
 
   static std::mutex linkerMutex;
   std::lock_guard lock(linkerMutex);
@@ -116,6 +105,16 @@ std::vector<std::byte> linkShared(const std::string &name, std::span<const std::
     throw Error(fmt::format("kernel {} does not link", name), "", messages,
                 "a fault in unedited text is a defect of m3c");
   return linked.finish();
+}
+
+std::vector<std::byte> linkShared(const std::string &name, std::span<const std::byte> object) {
+  return link(name, object,
+              {"-soname=" + name, "-Bsymbolic", "--hash-style=gnu", "--discard-all", "-z",
+               "noexecstack", "-z", "now"});
+}
+
+std::vector<std::byte> linkCodeObject(const std::string &name, std::span<const std::byte> object) {
+  return link(name, object, {"--no-undefined", "--discard-all"});
 }
 
 std::string linkerVersion() {

@@ -13,6 +13,9 @@ namespace m3c::toolchains {
 /// other.
 std::vector<std::byte> linkShared(const std::string &name, std::span<const std::byte> object);
 
+/// The same for an object of an AMD GPU: what its driver loads. Nothing may be left undefined.
+std::vector<std::byte> linkCodeObject(const std::string &name, std::span<const std::byte> object);
+
 std::string linkerVersion();
 
 } // namespace m3c::toolchains

@@ -1,5 +1,6 @@
 #include "compiler/toolchains/Inspect.h"
 
+#include "compiler/toolchains/ClangRun.h"
 #include "runtime/base/Error.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -14,10 +15,8 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Regex.h"
-#include "llvm/Support/TargetSelect.h"
 
 #include <fmt/format.h>
-#include <mutex>
 
 using namespace llvm;
 
@@ -45,11 +44,7 @@ std::unique_ptr<object::ObjectFile> openObject(const std::string &name,
 class Disassembler {
 public:
   explicit Disassembler(const object::ObjectFile &object) : triple(object.makeTriple()) {
-    static std::once_flag once;
-    std::call_once(once, [] {
-      InitializeNativeTarget();
-      InitializeNativeTargetDisassembler();
-    });
+    initialiseBackends();
     std::string error;
     const Target *target = TargetRegistry::lookupTarget(triple, error);
     if (!target)
@@ -57,8 +52,10 @@ public:
     registers.reset(target->createMCRegInfo(triple));
     asmInfo.reset(target->createMCAsmInfo(*registers, triple, MCTargetOptions()));
     instructions.reset(target->createMCInstrInfo());
-    // Everything that a chip could have, so that no instruction is unknown.
-    subtarget.reset(target->createMCSubtargetInfo(triple, "", ""));
+    // Everything that a chip could have, so that no instruction is unknown; a GPU's object names
+    // it.
+    StringRef chip = object.tryGetCPUName().value_or("");
+    subtarget.reset(target->createMCSubtargetInfo(triple, chip, ""));
     for (const SubtargetFeatureKV &feature : subtarget->getAllProcessorFeatures())
       if (StringRef(feature.Key).starts_with("avx"))
         subtarget->ApplyFeatureFlag("+" + StringRef(feature.Key).str());
@@ -90,7 +87,8 @@ private:
     std::string text;
     raw_string_ostream stream(text);
     printer->printInst(&instruction, address, "", *subtarget, stream);
-    auto [mnemonic, operands] = StringRef(text).trim().split('\t');
+    StringRef whole = StringRef(text).trim();
+    auto [mnemonic, operands] = whole.split(whole.contains('\t') ? '\t' : ' ');
     return {address, "", mnemonic.trim().str(), operands.trim().str()};
   }
 

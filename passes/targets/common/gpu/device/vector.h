@@ -1,15 +1,11 @@
 // Register tiles spread over one warp: element (r, c) of a tile lives in every lane that is c
-// modulo W, in slot c / W, where W is the largest power of two that divides the columns, at
-// most 32. A tile of one column is in every lane. Scalars are equal in all lanes, so control flow
-// never diverges.
+// modulo W, in slot c / W, where W is the largest power of two that divides the columns, at most
+// the lanes of a warp. A tile of one column is in every lane. Scalars are equal in all lanes, so
+// control flow never diverges.
 #pragma once
 
-#include "types.h"
+#include "lanes.h"
 
-#define M3_INLINE __device__ __forceinline__
-#define M3_UNROLL _Pragma("unroll")
-
-inline constexpr int warpLanes = 32;
 inline constexpr f32 infinity = __builtin_bit_cast(f32, 0x7f800000u);
 inline constexpr f32 notANumber = __builtin_bit_cast(f32, 0x7fc00000u);
 
@@ -39,24 +35,6 @@ template <class T, int R, int C> struct Tile {
 template <class To, class From> M3_INLINE To bitsAs(From value) {
   return __builtin_bit_cast(To, value);
 }
-
-M3_INLINE int laneId() { return threadIdx.x % warpLanes; }
-M3_INLINE void warpBarrier() { __syncwarp(); }
-
-/// The value that `lane` holds.
-template <class T> M3_INLINE T fromLane(T value, int lane) {
-  return __shfl_sync(0xffffffffu, value, lane);
-}
-/// The largest value of all lanes.
-M3_INLINE i32 largestOfLanes(i32 value) {
-  return (i32)(__reduce_max_sync(0xffffffffu, (u32)value ^ 0x80000000u) ^ 0x80000000u);
-}
-/// A bit for each lane where a condition holds.
-M3_INLINE u32 lanesWhere(bool condition) { return __ballot_sync(0xffffffffu, condition); }
-M3_INLINE i32 countLanes(u32 lanes) { return __popc(lanes); }
-M3_INLINE bool anyLane(bool condition) { return __any_sync(0xffffffffu, condition); }
-M3_INLINE u8 fromLane(u8 value, int lane) { return (u8)fromLane((u32)value, lane); }
-M3_INLINE u16 fromLane(u16 value, int lane) { return (u16)fromLane((u32)value, lane); }
 
 /// Element `i` of a tile, row-major, in every lane.
 template <class T, int R, int C> M3_INLINE T element(const Tile<T, R, C> &tile, int i) {

@@ -1,0 +1,56 @@
+#include "compiler/toolchains/HipCompiler.h"
+
+#include "compiler/toolchains/ClangRun.h"
+#include "compiler/toolchains/HostLinker.h"
+
+namespace m3c::toolchains {
+
+namespace {
+
+constexpr const char *triple = "amdgcn-amd-amdhsa";
+
+std::vector<std::string> clangArguments(const std::string &file, const HipCompileOptions &options,
+                                        bool assembly) {
+  const std::string &resources = clangResourceFolder();
+  std::vector<std::string> args = {
+      "-triple", triple, "-aux-triple", "x86_64-unknown-linux-gnu", assembly ? "-S" : "-emit-obj",
+      "-x", "hip", "-fcuda-is-device", "-std=c++20", "-O3", "-target-cpu", options.arch,
+      // No library, no exceptions, no types at run time.
+      "-ffreestanding", "-fno-rtti", "-fno-threadsafe-statics", "-nostdsysteminc", "-resource-dir",
+      resources, "-internal-isystem", resources + "/include", "-I", virtualRoot,
+      // Code objects of version 5: explicit arguments alone are passed.
+      "-mcode-object-version=5", "-mrelocation-model", "pic", "-pic-level", "2",
+      "-fvisibility=hidden", "-fapply-global-visibility-to-externs", "-mframe-pointer=none",
+      "-mconstructor-aliases", "-mllvm", "-amdgpu-internalize-symbols", "-vectorize-loops",
+      "-vectorize-slp",
+      // Nothing of this machine or this moment in the result.
+      "-fdebug-compilation-dir=.", "-Qn", "-main-file-name", file, "-cuid=0", "-ferror-limit", "1",
+      options.contraction == Contraction::On ? "-ffp-contract=on" : "-ffp-contract=off"};
+  args.insert(args.end(), options.extra.begin(), options.extra.end());
+  return args;
+}
+
+llvm::SmallVector<char, 0> compile(const std::string &kernel, const std::string &source,
+                                   const HeaderMap &headers, const HipCompileOptions &options,
+                                   bool assembly) {
+  requireBackend(triple, options.arch);
+  std::string file = kernel + ".hip";
+  return runClang(kernel, file, source, headers, clangArguments(file, options, assembly), assembly);
+}
+
+} // namespace
+
+std::vector<std::byte> compileHipObject(const std::string &kernel, const std::string &source,
+                                        const HeaderMap &headers,
+                                        const HipCompileOptions &options) {
+  llvm::SmallVector<char, 0> object = compile(kernel, source, headers, options, false);
+  return linkCodeObject(kernel, std::as_bytes(std::span(object.data(), object.size())));
+}
+
+std::string compileHipAssembly(const std::string &kernel, const std::string &source,
+                               const HeaderMap &headers, const HipCompileOptions &options) {
+  llvm::SmallVector<char, 0> text = compile(kernel, source, headers, options, true);
+  return std::string(text.data(), text.size());
+}
+
+} // namespace m3c::toolchains
