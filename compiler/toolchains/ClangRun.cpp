@@ -10,10 +10,8 @@
 #include "clang/Driver/Driver.h"
 #include "clang/Frontend/CompilerInstance.h"
 #include "clang/Frontend/CompilerInvocation.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/VirtualFileSystem.h"
-#include "llvm/TargetParser/Triple.h"
 
 #include <dlfcn.h>
 #include <filesystem>
@@ -120,17 +118,6 @@ void initialiseBackends() {
     llvm::InitializeAllAsmParsers();
     llvm::InitializeAllDisassemblers();
   });
-}
-
-void requireBackend(const std::string &triple, const std::string &what) {
-  initialiseBackends();
-  std::string why;
-  if (!llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), why))
-    throw Error(fmt::format("this LLVM cannot build for {}", what), triple,
-                fmt::format("LLVM {} was built without that backend: {}", LLVM_VERSION_STRING, why),
-                fmt::format("install a libllvm{0} with it; those of apt.llvm.org and of Debian "
-                            "have all backends",
-                            LLVM_VERSION_MAJOR));
 }
 
 llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &file,

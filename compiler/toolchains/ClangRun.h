@@ -18,9 +18,6 @@ std::string clangVersion();
 
 /// All backends of the LLVM at hand, once.
 void initialiseBackends();
-/// Throws Error saying what to install when LLVM has no backend for `triple`; `what` names the
-/// chips in the message.
-void requireBackend(const std::string &triple, const std::string &what);
 
 /// Compiles `source`, which appears as `file`, with the arguments of `clang -cc1` to an object or
 /// to assembly text. Throws Error with the first offending line.

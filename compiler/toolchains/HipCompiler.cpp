@@ -2,6 +2,13 @@
 
 #include "compiler/toolchains/ClangRun.h"
 #include "compiler/toolchains/HostLinker.h"
+#include "runtime/base/Error.h"
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/TargetParser/Triple.h"
+
+#include <fmt/format.h>
 
 namespace m3c::toolchains {
 
@@ -39,6 +46,17 @@ llvm::SmallVector<char, 0> compile(const std::string &kernel, const std::string 
 }
 
 } // namespace
+
+void requireBackend(const std::string &triple, const std::string &what) {
+  initialiseBackends();
+  std::string why;
+  if (!llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), why))
+    throw Error(fmt::format("this LLVM cannot build for {}", what), triple,
+                fmt::format("LLVM {} was built without that backend: {}", LLVM_VERSION_STRING, why),
+                fmt::format("install a libllvm{0} with it; those of apt.llvm.org and of Debian "
+                            "have all backends",
+                            LLVM_VERSION_MAJOR));
+}
 
 std::vector<std::byte> compileHipObject(const std::string &kernel, const std::string &source,
                                         const HeaderMap &headers,

@@ -24,4 +24,8 @@ std::vector<std::byte> compileHipObject(const std::string &kernel, const std::st
 std::string compileHipAssembly(const std::string &kernel, const std::string &source,
                                const HeaderMap &headers, const HipCompileOptions &options);
 
+/// Throws Error saying what to install when LLVM has no backend for `triple`; `what` names the
+/// chips in the message.
+void requireBackend(const std::string &triple, const std::string &what);
+
 } // namespace m3c::toolchains

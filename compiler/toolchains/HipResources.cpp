@@ -2,11 +2,12 @@
 
 #include "runtime/base/Error.h"
 
-#include "llvm/BinaryFormat/MsgPackDocument.h"
+#include "llvm/BinaryFormat/MsgPackReader.h"
 #include "llvm/Object/ELF.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 using namespace llvm;
 
@@ -54,35 +55,80 @@ private:
                      "build the plan again");
   }
 
-  // LLVM, "Code Object V5 Metadata": a map with the list "amdhsa.kernels".
-  void readNote(StringRef text, std::vector<HipResources> &result) const {
-    msgpack::Document document;
-    if (!document.readFromBlob(text, /*Multi=*/false) || !document.getRoot().isMap())
+  // The notes are MessagePack. LLVM's document of it takes them to be whole; these may not be.
+  msgpack::Object next(msgpack::Reader &reader) const {
+    msgpack::Object object;
+    if (!expect(reader.read(object)))
+      fail("its notes end too early");
+    return object;
+  }
+
+  /// Passes over what belongs to an object that was read.
+  void skip(msgpack::Reader &reader, const msgpack::Object &object, unsigned depth = 0) const {
+    if (depth > 16)
       fail("its notes are damaged");
-    msgpack::DocNode kernels = document.getRoot().getMap()["amdhsa.kernels"];
-    if (!kernels.isArray())
-      fail("its notes list no kernels");
-    for (msgpack::DocNode &kernel : kernels.getArray()) {
-      if (!kernel.isMap())
+    size_t inside = object.Kind == msgpack::Type::Map     ? 2 * object.Length
+                    : object.Kind == msgpack::Type::Array ? object.Length
+                                                          : 0;
+    for (size_t i = 0; i < inside; ++i)
+      skip(reader, next(reader), depth + 1);
+  }
+
+  /// Calls `entry` with each key of a map; it reads the value.
+  template <class Entry> void eachEntry(msgpack::Reader &reader, Entry entry) const {
+    msgpack::Object map = next(reader);
+    if (map.Kind != msgpack::Type::Map)
+      fail("its notes are damaged");
+    for (size_t i = 0; i < map.Length; ++i) {
+      msgpack::Object key = next(reader);
+      if (key.Kind != msgpack::Type::String)
         fail("its notes are damaged");
-      result.push_back(readKernel(kernel.getMap()));
+      entry(key.Raw);
     }
   }
 
-  HipResources readKernel(msgpack::MapDocNode &kernel) const {
-    auto number = [&](const char *key) -> uint64_t {
-      msgpack::DocNode node = kernel[key];
-      if (node.getKind() == msgpack::Type::Int)
-        return uint64_t(node.getInt());
-      if (node.getKind() != msgpack::Type::UInt)
-        fail(fmt::format("its notes do not say {}", key));
-      return node.getUInt();
-    };
+  template <class Element> void eachElement(msgpack::Reader &reader, Element element) const {
+    msgpack::Object array = next(reader);
+    if (array.Kind != msgpack::Type::Array)
+      fail("its notes are damaged");
+    for (size_t i = 0; i < array.Length; ++i)
+      element();
+  }
+
+  // LLVM, "Code Object V5 Metadata": a map with the list "amdhsa.kernels".
+  void readNote(StringRef text, std::vector<HipResources> &result) const {
+    msgpack::Reader reader(text);
+    eachEntry(reader, [&](StringRef key) {
+      if (key != "amdhsa.kernels")
+        return skip(reader, next(reader));
+      eachElement(reader, [&] { result.push_back(readKernel(reader)); });
+    });
+  }
+
+  HipResources readKernel(msgpack::Reader &reader) const {
     HipResources found;
-    msgpack::DocNode title = kernel[".name"];
-    if (!title.isString())
+    std::map<std::string, uint64_t> numbers;
+    eachEntry(reader, [&](StringRef key) {
+      if (key == ".args")
+        return eachElement(reader, [&] { found.hiddenArguments += readArgument(reader); });
+      msgpack::Object value = next(reader);
+      if (key == ".name" && value.Kind == msgpack::Type::String)
+        found.kernel = value.Raw.str();
+      if (value.Kind == msgpack::Type::UInt)
+        numbers[key.str()] = value.UInt;
+      else if (value.Kind == msgpack::Type::Int && value.Int >= 0)
+        numbers[key.str()] = uint64_t(value.Int);
+      else
+        skip(reader, value);
+    });
+    auto number = [&](const char *key) {
+      auto at = numbers.find(key);
+      if (at == numbers.end())
+        fail(fmt::format("its notes do not say {}", key));
+      return at->second;
+    };
+    if (found.kernel.empty())
       fail("its notes name no kernel");
-    found.kernel = title.getString().str();
     found.vectorRegisters = unsigned(number(".vgpr_count"));
     found.accumulatorRegisters = unsigned(number(".agpr_count"));
     found.scalarRegisters = unsigned(number(".sgpr_count"));
@@ -91,12 +137,19 @@ private:
     found.scratchBytes = number(".private_segment_fixed_size");
     found.sharedBytes = number(".group_segment_fixed_size");
     found.argumentBytes = number(".kernarg_segment_size");
-    if (msgpack::DocNode arguments = kernel[".args"]; arguments.isArray())
-      for (msgpack::DocNode &argument : arguments.getArray())
-        if (argument.isMap())
-          if (msgpack::DocNode kind = argument.getMap()[".value_kind"]; kind.isString())
-            found.hiddenArguments += kind.getString().starts_with("hidden_");
     return found;
+  }
+
+  /// Whether the argument is one that the kernel does not declare.
+  bool readArgument(msgpack::Reader &reader) const {
+    bool hidden = false;
+    eachEntry(reader, [&](StringRef key) {
+      msgpack::Object value = next(reader);
+      hidden |= key == ".value_kind" && value.Kind == msgpack::Type::String &&
+                value.Raw.starts_with("hidden_");
+      skip(reader, value);
+    });
+    return hidden;
   }
 
   const std::string &name;
