@@ -64,6 +64,18 @@ bool testBarrier(m3emu::Thread *thread, void *barrier, unsigned parity) {
   M3C_CALLER(thread);
   return cluster.copies().test(caller, barrier, parity);
 }
+void startCounter(m3emu::Thread *thread, void *counter) {
+  M3C_CALLER(thread);
+  cluster.copies().startCounter(caller, counter);
+}
+void raise(m3emu::Thread *thread, void *counter, unsigned by) {
+  M3C_CALLER(thread);
+  cluster.copies().raise(caller, counter, by);
+}
+void awaitCounter(m3emu::Thread *thread, void *counter, unsigned least) {
+  M3C_CALLER(thread);
+  cluster.copies().awaitCounter(caller, counter, least);
+}
 void copyAsync(m3emu::Thread *thread, void *shared, const void *global, unsigned bytes,
                unsigned given) {
   M3C_CALLER(thread);
@@ -164,6 +176,9 @@ const m3emu::Calls &calls() {
                                          arrive,
                                          waitBarrier,
                                          testBarrier,
+                                         startCounter,
+                                         raise,
+                                         awaitCounter,
                                          copyAsync,
                                          commitCopies,
                                          waitCopies,

@@ -23,7 +23,7 @@ using boost::context::detail::transfer_t;
 namespace {
 
 constexpr uint64_t sharedMargin = 1 << 20; ///< bytes on both sides, never accessible
-constexpr uint32_t clockLimit = 1u << 25;  ///< times are kept with 26 bits
+constexpr uint32_t clockLimit = 1u << 24;  ///< times are kept with 25 bits
 
 uint64_t lowBits(unsigned count) { return count >= 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1; }
 

@@ -107,7 +107,7 @@ Complaint Shadow::checkReaders(const Accessor &who, uint64_t index, uint64_t at)
                        "waited for",
                        at);
   for (unsigned warp = 0; warp < warps; ++warp) {
-    uint32_t found = reader(index, warp), time = found >> 6, lane = found & several;
+    uint32_t found = reader(index, warp), time = found >> laneBits, lane = found & several;
     if (time < base)
       continue;
     bool many = lane == several;

@@ -57,7 +57,8 @@ private:
     uint8_t split : 1 = 0;   ///< of a word: its bytes have entries of their own
     uint32_t lastRead = 0;
   };
-  static constexpr uint32_t several = 63; ///< the lane that stands for several
+  static constexpr uint32_t laneBits = 7;  ///< of what is kept of a read
+  static constexpr uint32_t several = 127; ///< the lane that stands for several
 
   /// Entries of words come first, those of bytes after them.
   uint64_t entryOfByte(uint64_t at) const { return words + at; }
@@ -99,7 +100,7 @@ private:
     for (unsigned warp = 0; warp <= warps; ++warp)
       reader(index, warp) = 0;
   }
-  /// [entry][warp]: time · 64 + lane of its last read since the write; behind the warps the last
+  /// [entry][warp]: time · 128 + lane of its last read since the write; behind the warps the last
   /// product that read.
   std::vector<uint32_t> readers;
   bool marked = false; ///< some entry has more than times
@@ -111,8 +112,8 @@ private:
 
 inline void Shadow::noteRead(const Accessor &who, uint64_t index) {
   uint32_t &mine = reader(index, who.warp);
-  bool same = mine >> 6 == who.now && (mine & several) != who.lane;
-  mine = who.now << 6 | (same ? several : who.lane);
+  bool same = mine >> laneBits == who.now && (mine & several) != who.lane;
+  mine = who.now << laneBits | (same ? several : who.lane);
   Entry &entry = entries[index];
   entry.lastRead = entry.lastRead > who.now ? entry.lastRead : who.now;
 }

@@ -9,6 +9,7 @@ namespace m3c::emulator {
 
 void Cluster::Transfers::begin(uint32_t clock) {
   barriers.clear();
+  counters.clear();
   copies.clear();
   groups.clear();
   seen.clear();

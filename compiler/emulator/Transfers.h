@@ -28,6 +28,11 @@ public:
   void wait(FibreThread &thread, const void *barrier, unsigned parity);
   bool test(FibreThread &thread, const void *barrier, unsigned parity);
 
+  // Counters in shared memory that only grow (Counters.cpp).
+  void startCounter(FibreThread &thread, const void *counter);
+  void raise(FibreThread &thread, const void *counter, unsigned by);
+  void awaitCounter(FibreThread &thread, const void *counter, unsigned least);
+
   void copyAsync(FibreThread &thread, const void *shared, const void *global, unsigned bytes,
                  unsigned given);
   void commit(FibreThread &thread);
@@ -58,6 +63,17 @@ private:
     Knowledge gathered, gatheredFenced, told, toldFenced;
     std::vector<FibreThread *> waiters;
   };
+  struct Counter {
+    /// What is told by each value that it has had: all that was done before it was reached, so that
+    /// a thread that waits for too little does not learn more by chance.
+    struct Reached {
+      uint64_t value;
+      Knowledge told, toldFenced;
+    };
+    std::vector<Reached> history;
+    std::vector<FibreThread *> waiters;
+    uint64_t value() const { return history.empty() ? 0 : history.back().value; }
+  };
   struct Copy {
     enum Kind { Async, Arrival, Bulk, Store } kind;
     FibreThread *thread;
@@ -75,6 +91,7 @@ private:
 
   uint64_t offsetOf(FibreThread &thread, const void *address, uint64_t bytes, const char *what);
   void countArrival(FibreThread &thread, Barrier &barrier, uint64_t offset);
+  Counter &counterAt(FibreThread &thread, const void *address, uint64_t &offset);
   Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset);
   void completePhase(Barrier &barrier);
   void settle(Barrier &barrier);
@@ -90,6 +107,7 @@ private:
 
   Cluster &cluster;
   std::map<std::pair<unsigned, uint64_t>, Barrier> barriers; ///< by rank and byte of shared memory
+  std::map<std::pair<unsigned, uint64_t>, Counter> counters; ///< likewise
   std::list<Copy> copies;                                    ///< in the order of their start
   std::map<std::pair<unsigned, bool>, Groups> groups;        ///< by thread, and whether of stores
   std::map<std::pair<unsigned, uint64_t>, int64_t>

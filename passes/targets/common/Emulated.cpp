@@ -1,5 +1,6 @@
 #include "passes/targets/common/Emulated.h"
 
+#include "passes/targets/gfx950/EmulatedHeaders.h"
 #include "passes/targets/sm100/EmulatedHeaders.h"
 #include "passes/targets/sm90/EmulatedHeaders.h"
 
@@ -8,6 +9,7 @@ namespace m3c {
 static constexpr EmulatedTarget emulatedTable[] = {
     {"sm90", 32, 0, "cuda.h", sm90EmulatedHeaders},
     {"sm100", 32, 512, "cuda.h", sm100EmulatedHeaders},
+    {"gfx950", 64, 0, "hip.h", gfx950EmulatedHeaders},
 };
 
 const EmulatedTarget *findEmulatedTarget(std::string_view name) {

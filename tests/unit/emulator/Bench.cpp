@@ -1,5 +1,6 @@
 #include "tests/unit/emulator/Bench.h"
 
+#include "passes/targets/gfx950/DeviceHeaders.h"
 #include "passes/targets/sm100/DeviceHeaders.h"
 #include "passes/targets/sm90/DeviceHeaders.h"
 
@@ -14,7 +15,9 @@ static std::unique_ptr<Device> openDevice(const std::string &target, uint64_t se
 std::vector<std::byte> emulatedCode(const std::string &text, const std::string &target) {
   SourceText source;
   source.text = text;
-  const auto &headers = target == "sm100" ? sm100DeviceHeaders() : sm90DeviceHeaders();
+  const auto &headers = target == "sm100"    ? sm100DeviceHeaders()
+                        : target == "gfx950" ? gfx950DeviceHeaders()
+                                             : sm90DeviceHeaders();
   source.headers.assign(headers.begin(), headers.end());
   return openDevice(target, 1)->build(source, "test");
 }

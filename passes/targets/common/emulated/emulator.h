@@ -59,6 +59,13 @@ struct Calls {
   void (*waitBarrier)(Thread *, void *barrier, unsigned parity);
   bool (*testBarrier)(Thread *, void *barrier, unsigned parity);
 
+  // Counters in shared memory, of 32 bits, that only grow.
+  void (*startCounter)(Thread *, void *counter);
+  /// Whoever sees the sum sees what this thread did before.
+  void (*raise)(Thread *, void *counter, unsigned by);
+  /// Returns when the counter is `least` or more.
+  void (*awaitCounter)(Thread *, void *counter, unsigned least);
+
   // Copies that land later. Each thread has groups of its own.
   /// `given` of `bytes` bytes come from memory, the others are zero.
   void (*copyAsync)(Thread *, void *shared, const void *global, unsigned bytes, unsigned given);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "access.h"
+#include "codes.h"
 #include "matrix.h"
 
 struct MmaOperands {
@@ -69,68 +70,21 @@ M3_INLINE u32 permuteBytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b
 
 //===- Conversions ----------------------------------------------------------------------------===//
 
-/// Sign, four bits of exponent with bias 7, three of mantissa; 0x7f and 0xff are NaN. Every value
-/// is one of FP16.
-M3_INLINE u32 f16OfE4m3(u32 code) {
-  const u32 sign = (code & 0x80u) << 8, exponent = code >> 3 & 15u, mantissa = code & 7u;
-  if ((code & 0x7fu) == 0x7fu)
-    return 0x7fffu;
-  if (exponent)
-    return sign | (exponent + 8) << 10 | mantissa << 7;
-  if (!mantissa)
-    return sign;
-  const u32 top = 31 - (u32)__builtin_clz(mantissa); // 2^(top − 9) · 1.…
-  return sign | (top + 6) << 10 | (mantissa << (10 - top) & 0x3ffu);
-}
+using m3emu::bf16Of;
+using m3emu::e4m3Of;
+using m3emu::f16Of;
+using m3emu::f16OfE4m3;
+
 M3_INLINE u32 f16OfE4m3Low(u32 codes) {
   return f16OfE4m3(codes & 0xffu) | f16OfE4m3(codes >> 8 & 0xffu) << 16;
 }
 M3_INLINE u32 f16OfE4m3High(u32 codes) { return f16OfE4m3Low(codes >> 16); }
-
-M3_INLINE u32 f16Of(f32 x) { return x != x ? 0x7fffu : (u32) __builtin_bit_cast(u16, (_Float16)x); }
 M3_INLINE u32 packF16(f32 low, f32 high) { return f16Of(low) | f16Of(high) << 16; }
-
-/// The nearest code, of two equally near ones the even one: codes of one sign are in the order of
-/// their values.
-M3_INLINE u32 e4m3Of(f32 x) {
-  if (x != x)
-    return 0x7fu;
-  const u32 sign = bitsAs<u32>(x) >> 24 & 0x80u;
-  const f32 size = __builtin_fabsf(x);
-  const auto value = [](u32 code) {
-    return (f32) __builtin_bit_cast(_Float16, (u16)f16OfE4m3(code));
-  };
-  u32 code = 0;
-  while (code < 0x7eu && value(code + 1) <= size)
-    ++code;
-  if (code < 0x7eu) {
-    const f32 below = size - value(code), above = value(code + 1) - size; // exact
-    code += above < below || (above == below && code % 2);
-  }
-  return sign | code;
-}
 M3_INLINE u32 packE4m3(f32 low, f32 high) { return e4m3Of(low) | e4m3Of(high) << 8; }
-
-M3_INLINE u32 bf16Of(f32 x) {
-  const u32 bits = bitsAs<u32>(x);
-  return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-}
 M3_INLINE u32 packBf16(f32 low, f32 high) { return bf16Of(low) | bf16Of(high) << 16; }
 
-/// The nearest FP32 of 2^x, within 2^-22 of which the instruction is. Subnormals count as zero.
-M3_INLINE f32 exponential2(f32 x) {
-  if (x != x)
-    return notANumber;
-  if (x >= 128.0f)
-    return infinity;
-  if (x < -126.0f)
-    return 0;
-  const f64 whole = __builtin_rint((f64)x), t = ((f64)x - whole) * 0x1.62e42fefa39efp-1; // ln 2
-  f64 sum = 1;
-  for (int i = 14; i > 0; --i) // |t| ≤ 0.35: the rest is below 2^-60
-    sum = 1 + sum * t / i;
-  return (f32)(sum * __builtin_bit_cast(f64, (u64)((i64)whole + 1023) << 52));
-}
+/// The instruction is within 2^-22 of it.
+M3_INLINE f32 exponential2(f32 x) { return m3emu::nearestPower(x); }
 M3_INLINE f32 maximumOrNan(f32 a, f32 b) { return a != a || b != b ? notANumber : a > b ? a : b; }
 
 //===- Barriers in shared memory and copies ---------------------------------------------------===//
