@@ -4,6 +4,8 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <optional>
+
 using namespace mlir;
 using llvm::formatv;
 
@@ -61,32 +63,38 @@ struct PanelRun {
 };
 } // namespace
 
-/// Brings the words (or scales) that hold element k near. Each block of panels is a stream of its
-/// own, and hardware follows a stream only to the end of a page.
-static void bringNear(KernelBuilder &kb, const WeightView &weight, const PanelRun &run, Value k,
-                      bool scales) {
-  Value view = scales ? weight.scales : weight.words;
+/// Brings the words (or scales) that hold element k near, past the last element those of `next`,
+/// if given. Each block of panels is a stream of its own, and hardware follows a stream only to the
+/// end of a page.
+static void bringNear(KernelBuilder &kb, const WeightView &weight, const PanelRun &run,
+                      const PanelRun *next, Value k, bool scales) {
+  Value view = scales ? weight.scales : weight.words, block = run.block;
   int64_t step = scales ? weight.shape.group() : weight.shape.perWord();
+  if (next) {
+    Value past = kb.atLeast(k, kb.index(weight.shape.k));
+    block = kb.selectf(past, next->block, block);
+    k = kb.selectf(past, kb.sub(k, kb.index(weight.shape.k)), k);
+  }
   for (int64_t i = 0; i < run.count; ++i)
-    tile::CopyOp::create(kb.builder(), view, {kb.add(run.block, i), kb.div(k, step), run.column},
+    tile::CopyOp::create(kb.builder(), view, {kb.add(block, i), kb.div(k, step), run.column},
                          scales ? run.outputs : run.outputs * 4);
 }
 
 /// Calls `body` with every k of [kBegin, kBegin + count) in order and the dequantised weights of
 /// `panels` panels at that k; values are carried through the loops. `ahead` elements of K later are
-/// brought near meanwhile.
-static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel, int64_t panels,
-                       int64_t ahead, Value kBegin, int64_t count, ValueRange init,
+/// brought near meanwhile, past the last one those of `next`.
+static Values forEachK(KernelBuilder &kb, const WeightView &weight, const PanelRun &run,
+                       const PanelRun *next, int64_t ahead, Value kBegin, int64_t count,
+                       ValueRange init,
                        function_ref<Values(Value k, Value weights, ValueRange carried)> body) {
   const PackedWeight &shape = weight.shape;
-  int64_t perWord = shape.perWord(), cols = panels * panelOutputs;
-  PanelRun run(kb, shape, panel, panels);
+  int64_t perWord = shape.perWord(), cols = run.count * run.outputs;
   Value zero = kb.index(0);
   auto wordLoop = [&](Value firstK, int64_t words, Value scale, ValueRange carriedIn) {
     return kb.forLoop(zero, kb.index(words), 1, carriedIn, [&](Value word, ValueRange carried) {
       Value k = kb.add(firstK, kb.mul(word, perWord));
       if (ahead)
-        bringNear(kb, weight, run, kb.add(k, ahead), false);
+        bringNear(kb, weight, run, next, kb.add(k, ahead), false);
       Value codes = kb.load(weight.words, {run.block, kb.div(k, perWord), run.column},
                             {run.count, 1, run.outputs}, 1, cols);
       return kb.forLoop(
@@ -106,7 +114,7 @@ static Values forEachK(KernelBuilder &kb, const WeightView &weight, Value panel,
   return kb.forLoop(zero, kb.index(count / group), 1, init, [&](Value g, ValueRange carried) {
     Value k = kb.add(kBegin, kb.mul(g, group));
     if (ahead)
-      bringNear(kb, weight, run, kb.add(k, ahead), true);
+      bringNear(kb, weight, run, next, kb.add(k, ahead), true);
     Value bytes = kb.load(weight.scales, {run.block, kb.div(k, group), run.column},
                           {run.count, 1, run.outputs}, 1, cols);
     Value scale =
@@ -120,14 +128,13 @@ static int64_t elementsAhead(const Product &product) {
   return product.schedule.at("ahead") * product.weight.shape.perWord();
 }
 
-/// Starts to bring the first words of a product near.
-static void bringStartNear(KernelBuilder &kb, const Product &product) {
+void bringStartNear(KernelBuilder &kb, const Product &product) {
   const PackedWeight &shape = product.weight.shape;
   PanelRun run(kb, shape, product.panel, product.schedule.at("panels"));
   Value end = kb.index(std::min(elementsAhead(product), shape.k));
   auto each = [&](int64_t step, bool scales) {
     kb.forLoop(kb.index(0), end, step,
-               [&](Value k) { bringNear(kb, product.weight, run, k, scales); });
+               [&](Value k) { bringNear(kb, product.weight, run, nullptr, k, scales); });
   };
   each(shape.perWord(), false);
   if (shape.group())
@@ -145,6 +152,50 @@ static void emitWiden(KernelBuilder &kb, Value x, Value from, Value wide) {
   });
 }
 
+/// One row with the outputs of a work item in runs of `columns`: a group of K of all runs, each
+/// dequantised and multiplied as a whole, then the next group. Sums wait in shared memory
+/// meanwhile, so that one run has the registers for itself.
+static Value emitByColumns(KernelBuilder &kb, const Product &product, const PanelRun &run,
+                           const PanelRun *next, Value x, Value row, Value sums) {
+  const WeightView &weight = product.weight;
+  const PackedWeight &shape = weight.shape;
+  int64_t cols = run.count * run.outputs, columns = product.schedule.at("columns");
+  int64_t group = shape.group(), perWord = shape.perWord(), ahead = elementsAhead(product);
+  Value zero = kb.index(0);
+  kb.store(kb.fill(0.0, 1, cols), sums, {zero, zero}, {1, cols});
+  kb.forLoop(zero, kb.index(shape.k), group, [&](Value k) {
+    bringNear(kb, weight, run, next, kb.add(k, ahead), true);
+    for (int64_t i = 0; i < group; i += perWord)
+      bringNear(kb, weight, run, next, kb.add(k, ahead + i), false);
+    kb.forLoop(zero, kb.index(cols), columns, [&](Value column) {
+      Value block = kb.add(run.block, kb.div(column, run.outputs));
+      Value first = kb.add(run.column, kb.rem(column, run.outputs));
+      auto load = [&](Value view, Value at) {
+        return kb.load(view, {block, at, first}, {1, 1, columns}, 1, columns);
+      };
+      Value scale = tile::DecodeOp::create(kb.builder(), kb.tile(1, columns),
+                                           load(weight.scales, kb.div(k, group)),
+                                           tile::Format::UE4M3, StringAttr());
+      Value acc = kb.load(sums, {zero, column}, {1, columns}, 1, columns);
+      for (int64_t i = 0; i < group; i += perWord) {
+        Value word = kb.add(k, i), codes = load(weight.words, kb.div(word, perWord));
+        acc = kb.forLoop(
+            zero, kb.index(perWord), 1, acc,
+            [&](Value part, ValueRange carried) {
+              Value weights =
+                  tile::DequantWordsOp::create(kb.builder(), kb.tile(1, columns), codes, part,
+                                               scale, shape.format(), StringAttr());
+              Value factor = kb.loadF32(x, {row, kb.add(word, part)}, {1, 1}, 1, 1);
+              return Values{kb.mma(factor, weights, carried[0])};
+            },
+            /*unroll=*/true)[0];
+      }
+      kb.store(acc, sums, {zero, column}, {1, columns});
+    });
+  });
+  return kb.load(sums, {zero, zero}, {1, cols}, 1, cols);
+}
+
 /// Codes go through registers once; rows of the register tile share each dequantised vector.
 static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   int64_t rows = product.schedule.at("rows"), panels = product.schedule.at("panels");
@@ -152,11 +203,26 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
   Value wide;
   if (isOn(product.schedule, "widen") && rows > 1 && inputs % 16 == 0)
     wide = kb.alloc({rows, inputs}, kb.f32Type());
-  bringStartNear(kb, product);
+  bool byColumns =
+      product.schedule.count("columns") && rows == 1 && product.weight.shape.group() == 16;
+  Value sums;
+  if (byColumns)
+    sums = kb.alloc({1, cols}, kb.f32Type());
+  if (!product.started)
+    bringStartNear(kb, product);
+  PanelRun run(kb, product.weight.shape, product.panel, panels);
+  std::optional<PanelRun> next;
+  if (product.next)
+    next.emplace(kb, product.weight.shape, product.next, panels);
+  else if (run.count > 1) // a single stream goes on there by itself
+    next.emplace(kb, product.weight.shape, kb.add(product.panel, panels), panels);
   kb.forLoop(product.rowBegin, product.rowEnd, rows, [&](Value row) {
     Value from = row;
     if (const RowList &rows = product.rowOfX; rows.list)
       from = kb.div(kb.loadIndex(rows.list, {kb.add(row, rows.offset)}), rows.per);
+    if (byColumns)
+      return epilogue(
+          emitByColumns(kb, product, run, next ? &*next : nullptr, product.x, from, sums), row);
     Value acc = kb.fill(0.0, rows, cols), source = product.x;
     if (wide) {
       emitWiden(kb, product.x, from, wide);
@@ -164,8 +230,8 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
       from = kb.index(0);
     }
     Values result =
-        forEachK(kb, product.weight, product.panel, panels, elementsAhead(product), kb.index(0),
-                 inputs, acc, [&](Value k, Value weights, ValueRange carried) {
+        forEachK(kb, product.weight, run, next ? &*next : nullptr, elementsAhead(product),
+                 kb.index(0), inputs, acc, [&](Value k, Value weights, ValueRange carried) {
                    Value x = kb.loadF32(source, {from, k}, {rows, 1}, rows, 1);
                    return Values{kb.mma(x, weights, carried[0])};
                  });
@@ -223,7 +289,8 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
     kb.pipeline(zero, kb.index(k), chunk, [&](Value kBegin) {
       kb.role("dequantise", [&] {
         Value stage = kb.acquire(ring);
-        forEachK(kb, product.weight, product.panel, panels, 0, kBegin, chunk, {},
+        PanelRun run(kb, product.weight.shape, product.panel, panels);
+        forEachK(kb, product.weight, run, nullptr, 0, kBegin, chunk, {},
                  [&](Value at, Value weights, ValueRange) {
                    kb.store(weights, stage, {kb.sub(at, kBegin), zero}, {1, cols});
                    return Values{};

@@ -49,7 +49,14 @@ struct Product {
   /// (they are replaced one by one, not batch by batch), one_tile (no loop over tiles of rows, one
   /// product in the kernel), with it early (weights before the wait for the launch before)
   Schedule schedule;
+  /// For streams of codes: the first panel of what is multiplied after this product, of equal size,
+  /// which is brought near towards the end; null for the panels that follow.
+  Value next = {};
+  bool started = false; ///< the first words have been brought near before (`bringStartNear`)
 };
+
+/// Starts to bring the first words of a product whose codes stream through registers near.
+void bringStartNear(KernelBuilder &kb, const Product &product);
 
 /// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .
 using Epilogue = llvm::function_ref<void(Value acc, Value row)>;

@@ -23,6 +23,9 @@ Schedule product(const Schedule &problem, const Chip &chip) {
     int64_t panels = wide ? 8 / tileRows : rows == 1 ? 2 : 4 / tileRows;
     Schedule schedule = {
         {"ring", 0}, {"ahead", 128 / panels}, {"rows", tileRows}, {"panels", panels}};
+    // Decoding E2M1 by table look-ups takes most of 16 registers: two vectors of outputs at a time.
+    if (!wide && tileRows == 1 && problem.at("weight_bits") == 4)
+      schedule["columns"] = 2 * chip.lanes;
     // BF16 rows are widened where a tile of them fits beside what else is on chip.
     if (problem.at("activation_bits") == 16)
       schedule["widen"] = tileRows > 1 && 4 * tileRows * problem.at("k") <= chip.sharedBytes / 2;
@@ -33,9 +36,21 @@ Schedule product(const Schedule &problem, const Chip &chip) {
           {"row_block", 192}, {"k_chunk", wide ? 128 : 256}};
 }
 
+/// A product of one row alone in its launch: fewer panels make more work items, which end closer
+/// together, and fewer streams. Codes of a byte or more leave time enough between the additions of
+/// a sum.
+Schedule lone(const Schedule &problem, const Chip &chip) {
+  Schedule schedule = product(problem, chip);
+  if (chip.lanes == 16 && problem.at("rows") == 1 && problem.at("weight_bits") > 4) {
+    schedule["panels"] = 4;
+    schedule["ahead"] = 128 / 4;
+  }
+  return schedule;
+}
+
 /// The wide tile of many rows is measured, and nothing else than it stands in its kernel.
 Schedule project(const Schedule &problem, const Chip &chip) {
-  Schedule schedule = product(problem, chip);
+  Schedule schedule = lone(problem, chip);
   if (chip.lanes == 16 && schedule.at("ring") && problem.at("activation_bits") == 32)
     schedule[tunedMark] = 1;
   return schedule;
@@ -89,8 +104,9 @@ Schedule attention(const Schedule &problem, const Chip &chip) {
 Schedule x86Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "project")
     return project(problem, chip);
-  if (family == "gate_up" || family == "qkv_insert" || family == "experts_up" ||
-      family == "experts_down")
+  if (family == "gate_up" || family == "qkv_insert")
+    return lone(problem, chip);
+  if (family == "experts_up" || family == "experts_down")
     return product(problem, chip);
   if (family == "index_score")
     return indexScore(problem, chip);

@@ -85,12 +85,27 @@ tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeSha
     kb.store(start, sums, {row, col}, {1, cols});
   });
   kb.barrier();
-  kb.forLoop(zero, groups.active(), 1, [&](Value item) {
+  Value active = groups.active();
+  auto firstPanel = [&](Value item) {
+    return kb.add(kb.mul(groups.expert(item), moe.down.panels), panel);
+  };
+  // A product of few rows is too short to hide the start of its weights: each one brings the next
+  // expert's near, and the last one the first's of the next work item.
+  bool streams = routed.count("ring") && !routed.at("ring");
+  if (streams)
+    kb.when(kb.less(zero, active),
+            [&] { bringStartNear(kb, {down, {}, {}, {}, firstPanel(zero), {}, routed}); });
+  kb.forLoop(zero, active, 1, [&](Value item) {
     Value expert = groups.expert(item), end = groups.end(item);
     Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
-    Value first = kb.add(kb.mul(expert, moe.down.panels), panel);
+    Value first = firstPanel(item), next;
+    if (streams) {
+      Value last = kb.equal(kb.add(item, 1), active);
+      next = kb.add(firstPanel(kb.selectf(last, zero, kb.add(item, 1))),
+                    kb.selectf(last, kb.index(routed.at("panels")), zero));
+    }
     eachRowBlock(kb, groups.begin(item), end, routed, [&](Value begin, Value blockEnd) {
-      Product product{down, kb.parameter(3), begin, blockEnd, first, {}, routed};
+      Product product{down, kb.parameter(3), begin, blockEnd, first, {}, routed, next, streams};
       emitProduct(kb, product, [&](Value acc, Value entry) {
         emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), sums, col, groups, moe);
       });

@@ -27,6 +27,17 @@ template <int W> M3_INLINE Vec<f32, W> halfOfPair(Vec<i32, W> pair, bool upper) 
   return bitsAs<Vec<f32, W>>(upper ? pair & (i32)0xffff0000 : pair << 16);
 }
 
+/// The lower byte of each 16-bit lane as a signed number times 16.
+template <int N> M3_INLINE Vec<i16, N> lowBytesBy16(Vec<i16, N> lanes) {
+#ifndef __AVX512F__
+  if constexpr (N == 16) { // one operation in place of two
+    using Bytes = char __attribute__((ext_vector_type(32)));
+    return __builtin_ia32_pmaddubsw256(bitsAs<Bytes>((Vec<i16, 16>)16), bitsAs<Bytes>(lanes));
+  }
+#endif
+  return (lanes << 8) >> 4;
+}
+
 /// E4M3 bits moved to the place of BF16 exponent and mantissa are the value times 2^-120,
 /// subnormals included; the factor rides on the scale (block scales are below 2^8, checked when
 /// weights are read). Codes 0 and 2 of a word move together, and codes 1 and 3.
@@ -36,16 +47,17 @@ M3_INLINE Tile<f32, 1, C> words_e4m3(const Tile<i32, 1, C> &words, i64 part,
   return eachWord(words, [&](auto w, int c) {
     constexpr int W = Tile<f32, 1, C>::W;
     auto codes = bitsAs<Vec<i16, 2 * W>>(w);
-    auto pair = ((part & 1 ? codes : codes << 8) >> 4) & (i16)0x87f0;
+    auto pair = (part & 1 ? codes >> 4 : lowBytesBy16<2 * W>(codes)) & (i16)0x87f0;
     return halfOfPair<W>(bitsAs<Vec<i32, W>>(pair), part & 2) * (scale.v[0][c] * 0x1p120f);
   });
 }
 
 #ifdef __AVX512F__
-M3_INLINE Vec<f32, 16> e2m1Part(Vec<i32, 16> words, i64 part) {
+/// A code of each word, times its scale.
+M3_INLINE Vec<f32, 16> e2m1Part(Vec<i32, 16> words, i64 part, Vec<f32, 16> scale) {
   const Vec<f32, 16> table = {0, .5f, 1, 1.5f, 2, 3, 4, 6, 0, -.5f, -1, -1.5f, -2, -3, -4, -6};
   auto codes = bitsAs<Vec<i32, 16>>(bitsAs<Vec<u32, 16>>(words) >> (u32)(4 * part));
-  return __builtin_ia32_permvarsf512(table, codes); // the low 4 bits of each lane count
+  return __builtin_ia32_permvarsf512(table, codes) * scale; // the low 4 bits of each lane count
 }
 #else
 using Bytes = char __attribute__((ext_vector_type(32)));
@@ -66,25 +78,26 @@ M3_INLINE Bytes interleave(Bytes a, Bytes b, bool last) {
                                         23, 55);
 }
 
-/// Codes become the bytes of BF16 values by two table look-ups, 32 codes at a time. The words of
-/// four outputs are sorted before, bytes 0 and 1 of each, then bytes 2 and 3, so that the values of
-/// one word end in its own lane: even parts as the pairs (0, 2) and (4, 6), odd ones likewise. What
-/// parts share is computed once, as the compiler sees equal expressions.
-M3_INLINE Vec<f32, 8> e2m1Part(Vec<i32, 8> words, i64 part) {
+/// A code of each word, times its scale. One table look-up makes 32 codes the lower bytes of BF16
+/// values 72 + code (the upper byte is the same for all); (72 + code) · scale − 72 · scale is
+/// exact. The words of four outputs are sorted before, bytes 0 and 1 of each, then bytes 2 and 3,
+/// so that the values of one word end in its own lane: even parts as the pairs (0, 2) and (4, 6),
+/// odd ones likewise. What parts share is computed once, as the compiler sees equal expressions.
+M3_INLINE Vec<f32, 8> e2m1Part(Vec<i32, 8> words, i64 part, Vec<f32, 8> scale) {
   const Bytes order = inBothHalves(0x0d0c090805040100, 0x0f0e0b0a07060302);
-  const Bytes lowTable = inBothHalves(0xc0804000c0800000, 0xc0804000c0800000);
-  const Bytes highTable = inBothHalves(0x404040403f3f3f00, 0xc0c0c0c0bfbfbf80);
+  const Bytes table = inBothHalves(0x9c98969493929190, 0x84888a8c8d8e8f90);
   auto sorted = bitsAs<Vec<u16, 16>>(shuffleBytes(bitsAs<Bytes>(words), order));
   Bytes codes = bitsAs<Bytes>((part & 1 ? sorted >> 4 : sorted) & (u16)0x0f0f);
-  Bytes pairs = interleave(shuffleBytes(lowTable, codes), shuffleBytes(highTable, codes), part & 4);
-  return halfOfPair<8>(bitsAs<Vec<i32, 8>>(pairs), part & 2);
+  Bytes pairs = interleave(shuffleBytes(table, codes), (Bytes)(char)0x42, part & 4);
+  Vec<f32, 8> value = halfOfPair<8>(bitsAs<Vec<i32, 8>>(pairs), part & 2);
+  return __builtin_elementwise_fma(value, scale, scale * -72.0f);
 }
 #endif
 
 template <int C>
 M3_INLINE Tile<f32, 1, C> words_e2m1(const Tile<i32, 1, C> &words, i64 part,
                                      const Tile<f32, 1, C> &scale) {
-  return eachWord(words, [&](auto w, int c) { return e2m1Part(w, part) * scale.v[0][c]; });
+  return eachWord(words, [&](auto w, int c) { return e2m1Part(w, part, scale.v[0][c]); });
 }
 
 //===- Plain codes ----------------------------------------------------------------------------===//
