@@ -53,9 +53,9 @@ std::vector<BuiltKernel> buildKernelFile(const std::string &path, const Target &
       continue;
     mlir::OwningOpRef<mlir::ModuleOp> copy = module->clone();
     runSteps(*copy, kernelSteps(chip.name), {});
-    for (KernelText &text : printKernels(*copy, target, chip)) {
-      BuildResult result = buildKernel(text, target, chip);
-      built.push_back({text.name, chip.name, std::move(text), std::move(result)});
+    for (KernelText &text : printKernels(*copy, chip)) {
+      BuildResult result = buildKernel(text);
+      built.push_back({text.name, text.chip.name, std::move(text), std::move(result)});
     }
   }
   if (built.empty())

@@ -185,8 +185,11 @@ private:
         .add("buckets", fmt::format("{}", fmt::join(options.buckets, ",")))
         .add("sources", options.keepSources ? "kept" : "")
         .add("program", programIdentity());
-    for (const auto &[target, chip] : chips)
+    for (const auto &[target, chip] : chips) {
       key.add("chip", chip.name + " " + target->toolchain(chip) + " " + target->inspector().name);
+      if (auto [other, row] = findChip(target->fallback()); other)
+        key.add("fallback", row->name + " " + other->toolchain(*row));
+    }
     for (const std::string &choice : options.schedule)
       key.add("schedule", choice);
     for (const std::string &pass : options.disabledPasses)
@@ -242,7 +245,7 @@ private:
     result.forecast = lowering.forecast();
     for (size_t i = 0; i < chips.size(); ++i)
       for (const KernelText &kernel : lowering.kernels(i))
-        if (!cache.load(kernelKey(kernel, *chips[i].target, chips[i].chip)))
+        if (!cache.load(kernelKey(kernel)))
           ++result.forecast.kernelsToBuild;
     // A kernel takes 0.1 to 0.4 s on one core of a current machine.
     constexpr double secondsPerKernel = 0.25;
@@ -255,18 +258,18 @@ private:
 
   void buildChip(Lowering &lowering, size_t index) {
     const std::vector<KernelText> &kernels = lowering.kernels(index);
-    const auto &[target, chip] = chips[index];
+    const Chip &chip = chips[index].chip;
     progress.stage("compiling for " + chip.name, kernels.size());
     auto begun = Clock::now();
     std::vector<BuildResult> built =
-        buildKernels(kernels, *target, chip, cache, threads(),
+        buildKernels(kernels, cache, threads(),
                      [&](size_t done, const std::string &name) { progress.update(done, name); });
     double wall = std::chrono::duration<double>(Clock::now() - begun).count();
     for (const BuildResult &one : built)
       ++(one.seconds > 0 ? result.kernelsBuilt : result.kernelsFromCache);
     addTime("compiling kernels", chip.name, wall);
     for (size_t i = 0; i < built.size(); ++i)
-      kernelTimes.push_back({kernels[i].name, chip.name, built[i].seconds});
+      kernelTimes.push_back({kernels[i].name, kernels[i].chip.name, built[i].seconds});
     lowering.addObjects(index, built);
   }
 

@@ -61,7 +61,9 @@ plan::Element elementOf(mlir::Type parameter) {
   return view.getElement().isInteger(32) ? plan::Element::I32 : plan::Element::Bytes;
 }
 
-KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chip) {
+KernelText printOne(tile::KernelOp kernel, const Chip &moduleChip) {
+  auto [owner, row] = chipOf(kernel, moduleChip.name);
+  const Target &target = *owner;
   std::string message;
   mlir::ScopedDiagnosticHandler handler(kernel.getContext(), [&](mlir::Diagnostic &diagnostic) {
     if (message.empty())
@@ -73,6 +75,8 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
     throw Error(fmt::format("kernel {} cannot be printed", kernel.getSymName().str()),
                 kernel.getFamily().str(), message, "this is a defect of m3c");
   KernelText text;
+  text.target = owner;
+  text.chip = *row;
   text.name = kernel.getSymName().str();
   text.family = kernel.getFamily().str();
   for (mlir::NamedAttribute choice : kernel.getSchedule()) {
@@ -90,7 +94,7 @@ KernelText printOne(tile::KernelOp kernel, const Target &target, const Chip &chi
   text.shape.overlaps = !kernel.getBody().front().getOps<tile::AwaitLaunchOp>().empty();
   text.source = std::move(*source);
   text.tile = printed(kernel) + "\n";
-  text.patterns = patternsOf(kernel, target, chip);
+  text.patterns = patternsOf(kernel, target, *row);
   return text;
 }
 
@@ -116,67 +120,68 @@ const Target &requireTarget(const std::string &name) {
               "`m3c targets` lists them", ExitCode::Usage);
 }
 
-std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target,
-                                     const Chip &chip) {
+std::vector<KernelText> printKernels(mlir::ModuleOp module, const Chip &chip) {
   std::vector<KernelText> kernels;
   for (auto kernel : module.getOps<tile::KernelOp>())
-    kernels.push_back(printOne(kernel, target, chip));
+    kernels.push_back(printOne(kernel, chip));
   return kernels;
 }
 
-CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip) {
+CacheKey kernelKey(const KernelText &kernel) {
+  const Target &target = *kernel.target;
   CacheKey key("kernel");
   key.add("name", kernel.name)
       .add("source", kernel.source)
       .add("headers", headersDigest(target))
-      .add("chip", chip.name)
-      .add("toolchain", target.toolchain(chip))
+      .add("chip", kernel.chip.name)
+      .add("toolchain", target.toolchain(kernel.chip))
       .add("inspector", target.inspector().name)
       .add("program", programIdentity());
   return key;
 }
 
-void checkSpills(const KernelText &kernel, const Chip &chip, const CodeFacts &facts) {
+void checkSpills(const KernelText &kernel, const CodeFacts &facts) {
   if (!kernel.isTuned || facts.spillBytes == 0)
     return;
-  throw Error(fmt::format("kernel {} spills registers on {}", kernel.name, chip.name),
-              fmt::format("{} on {}, schedule {}", kernel.family, chip.name, kernel.schedule),
-              fmt::format("{} bytes of each thread lie in memory for want of registers{}; its "
-                          "schedule is marked as tuned, which allows none",
-                          facts.spillBytes,
-                          facts.registers ? fmt::format(" ({} are used)", facts.registers) : ""),
-              "take smaller tiles in the target's schedule table, or the mark away; a schedule "
-              "given by --schedule may spill");
+  throw Error(
+      fmt::format("kernel {} spills registers on {}", kernel.name, kernel.chip.name),
+      fmt::format("{} on {}, schedule {}", kernel.family, kernel.chip.name, kernel.schedule),
+      fmt::format("{} bytes of each thread lie in memory for want of registers{}; its "
+                  "schedule is marked as tuned, which allows none",
+                  facts.spillBytes,
+                  facts.registers ? fmt::format(" ({} are used)", facts.registers) : ""),
+      "take smaller tiles in the target's schedule table, or the mark away; a schedule "
+      "given by --schedule may spill");
 }
 
-BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip) {
+BuildResult buildKernel(const KernelText &kernel) {
+  const Target &target = *kernel.target;
   auto begun = std::chrono::steady_clock::now();
   BuildResult result;
-  result.object = target.build(kernel.name, kernel.source, chip);
-  std::string name = kernel.name + " for " + chip.name;
+  result.object = target.build(kernel.name, kernel.source, kernel.chip);
+  std::string name = kernel.name + " for " + kernel.chip.name;
   result.facts = target.facts(name, result.object);
-  checkSpills(kernel, chip, result.facts);
+  checkSpills(kernel, result.facts);
   target.inspect(name, result.object, kernel.patterns);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return result;
 }
 
 std::vector<BuildResult>
-buildKernels(const std::vector<KernelText> &kernels, const Target &target, const Chip &chip,
-             ContentCache &cache, unsigned threads,
+buildKernels(const std::vector<KernelText> &kernels, ContentCache &cache, unsigned threads,
              const std::function<void(size_t, const std::string &)> &progress) {
   std::vector<BuildResult> results(kernels.size());
   std::atomic<size_t> next = 0, done = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   auto buildOne = [&](const KernelText &kernel) -> BuildResult {
-    CacheKey key = kernelKey(kernel, target, chip);
+    CacheKey key = kernelKey(kernel);
     if (std::optional<std::vector<std::byte>> known = cache.load(key)) {
-      CodeFacts facts = target.facts(kernel.name, *known);
-      checkSpills(kernel, chip, facts); // the mark is in no key
+      CodeFacts facts = kernel.target->facts(kernel.name, *known);
+      checkSpills(kernel, facts); // the mark is in no key
       return {std::move(*known), 0, facts};
     }
-    BuildResult built = buildKernel(kernel, target, chip);
+    BuildResult built = buildKernel(kernel);
     cache.store(key, built.object);
     return built;
   };

@@ -17,6 +17,8 @@ const Target &requireTarget(const std::string &name);
 
 /// A kernel of one chip as text, ready to be built.
 struct KernelText {
+  const Target *target = nullptr; ///< that it was lowered for: the module's, or its fallback
+  Chip chip;
   std::string name, family, schedule;
   uint32_t params = 0;
   std::vector<plan::Element> elements; ///< of each parameter
@@ -28,9 +30,9 @@ struct KernelText {
   bool isTuned = false; ///< its schedule says that its values stay in registers
 };
 
-/// Prints every tile.kernel of the module, which was lowered for `chip`. Throws Error for one that
-/// has no printed form.
-std::vector<KernelText> printKernels(mlir::ModuleOp module, const Target &target, const Chip &chip);
+/// Prints every tile.kernel of the module, which was lowered for `chip`; kernels that name another
+/// chip are that one's. Throws Error for one that has no printed form.
+std::vector<KernelText> printKernels(mlir::ModuleOp module, const Chip &chip);
 
 struct BuildResult {
   std::vector<std::byte> object;
@@ -40,20 +42,19 @@ struct BuildResult {
 
 /// The key of a kernel's object: text, header digests, chip, toolchain, inspector, this
 /// build of m3c.
-CacheKey kernelKey(const KernelText &kernel, const Target &target, const Chip &chip);
+CacheKey kernelKey(const KernelText &kernel);
 
 /// Throws Error when a tuned kernel keeps values in memory for want of registers.
-void checkSpills(const KernelText &kernel, const Chip &chip, const CodeFacts &facts);
+void checkSpills(const KernelText &kernel, const CodeFacts &facts);
 
 /// Builds one kernel and inspects its machine code. Throws Error when the text does not compile,
 /// when the code lacks an instruction that an atom promises, and as checkSpills does.
-BuildResult buildKernel(const KernelText &kernel, const Target &target, const Chip &chip);
+BuildResult buildKernel(const KernelText &kernel);
 
 /// Builds all kernels with `threads` threads; results in the order of `kernels`. `progress` is
 /// called under a lock with the count that is done and a kernel's name. Throws the first Error.
 std::vector<BuildResult>
-buildKernels(const std::vector<KernelText> &kernels, const Target &target, const Chip &chip,
-             ContentCache &cache, unsigned threads,
+buildKernels(const std::vector<KernelText> &kernels, ContentCache &cache, unsigned threads,
              const std::function<void(size_t, const std::string &)> &progress);
 
 } // namespace m3c

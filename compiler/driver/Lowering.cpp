@@ -118,22 +118,25 @@ void Lowering::dump(const PassStep &step, mlir::ModuleOp module, const std::stri
 
 void Lowering::printKernels() {
   for (Variant &variant : variants)
-    variant.kernels = m3c::printKernels(*variant.module, *variant.target, variant.chip);
+    variant.kernels = m3c::printKernels(*variant.module, variant.chip);
 }
 
 void Lowering::addObjects(size_t chip, const std::vector<BuildResult> &objects) {
   for (size_t i = 0; i < objects.size(); ++i) {
     const KernelText &text = variants[chip].kernels[i];
     KernelBuild &build = builds[text.name];
+    // Another target may have lowered the same kernel for this chip.
+    if (std::ranges::count(build.objects, text.chip.name, &KernelObject::chip))
+      continue;
     build.family = text.family;
     build.params = text.params;
-    std::string schedule = fmt::format("{}: {}", variants[chip].chip.name,
-                                       text.schedule.empty() ? "no choices" : text.schedule);
+    std::string schedule =
+        fmt::format("{}: {}", text.chip.name, text.schedule.empty() ? "no choices" : text.schedule);
     build.schedule += (build.schedule.empty() ? "" : "; ") + schedule;
     KernelLaunchShape shape = text.shape;
     shape.registers = objects[i].facts.registers;
     shape.spillBytes = uint32_t(objects[i].facts.spillBytes);
-    build.objects.push_back({variants[chip].chip.name, objects[i].object, shape,
+    build.objects.push_back({text.chip.name, objects[i].object, shape,
                              options.keepSources ? text.source : "", text.elements});
   }
 }
@@ -165,32 +168,41 @@ void Lowering::keepSources(std::map<std::string, KernelBuild> &kernels,
                            std::map<std::string, std::string> &extras) const {
   for (const Variant &variant : variants)
     for (const KernelText &text : variant.kernels) {
-      std::string stem = text.name + "." + variant.chip.name;
+      std::string stem = text.name + "." + text.chip.name;
       extras[stem + ".mlir"] = text.tile;
       std::string &kept = kernels[text.name].source;
       if (kept.empty())
         kept = text.source;
       else if (kept != text.source)
-        extras[stem + variant.target->fileSuffixes().first.str()] = text.source;
+        extras[stem + text.target->fileSuffixes().first.str()] = text.source;
     }
   keepHeaders(extras);
 }
 
-/// The headers of each target once; with several targets each has a folder of its own.
+/// The headers of each target that a kernel was lowered for, once; with several targets each has a
+/// folder of its own.
 void Lowering::keepHeaders(std::map<std::string, std::string> &extras) const {
-  bool several = std::ranges::any_of(
-      variants, [&](const Variant &variant) { return variant.target != variants[0].target; });
+  std::set<const Target *> targets;
   for (const Variant &variant : variants)
-    for (const auto &[path, text] : variant.target->deviceHeaders())
-      extras[(several ? "include-" + variant.target->name().str() : "include") + "/" + path] = text;
+    for (const KernelText &text : variant.kernels)
+      targets.insert(text.target);
+  for (const Target *target : targets)
+    for (const auto &[path, text] : target->deviceHeaders())
+      extras[(targets.size() > 1 ? "include-" + target->name().str() : "include") + "/" + path] =
+          text;
 }
 
 plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest) {
   PlanContent content{model.config, builds, {}, std::move(manifest), {}};
-  for (const Variant &variant : variants)
+  for (const Variant &variant : variants) {
     content.targets.push_back({variant.target->name().str(), variant.chip.name,
                                variant.chip.features, variant.target->proof().str(),
                                *variant.module});
+    if (const Chip *fallback = findChip(variant.target->fallback()).second) {
+      content.targets.back().fallbackChip = fallback->name;
+      content.targets.back().fallbackFeatures = fallback->features;
+    }
+  }
   if (options.keepSources)
     for (size_t i = 0; i < variants.size(); ++i)
       if (SourceBuild source = variants[i].target->sourceBuild(); !source.features.empty()) {

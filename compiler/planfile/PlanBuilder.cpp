@@ -180,6 +180,8 @@ std::unique_ptr<plan::TargetT> targetTable(const PlanTarget &target, const Symbo
   }
   table->build_options = target.buildOptions;
   table->source_features = target.sourceFeatures;
+  table->fallback_chip = target.fallbackChip;
+  table->fallback_features = target.fallbackFeatures;
   auto program = onlyOp<planir::ProgramOp>(target.module, "plan.program");
   for (auto bucket : program.getBody().front().getOps<planir::BucketOp>())
     table->buckets.push_back(bucketTable(bucket, indices, tables));

@@ -50,6 +50,9 @@ struct PlanTarget {
   /// What goes with the sources of its objects, so that other chips can build them.
   std::map<std::string, std::string> headers = {};
   std::vector<std::string> buildOptions = {}, sourceFeatures = {};
+  /// The chip that stands in for kernels that the target lacks, and what it requires; may be empty.
+  std::string fallbackChip = "";
+  std::vector<std::string> fallbackFeatures = {};
 };
 
 struct PlanContent {

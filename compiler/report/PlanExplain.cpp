@@ -18,6 +18,20 @@ std::string str(const ordered_json &value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+// The chip whose code of a kernel a target runs: its own, or the one that stands in.
+std::string codeChip(const ordered_json &tables, const std::string &kernel,
+                     const std::string &chip) {
+  for (const ordered_json &entry : tables["kernels"])
+    if (entry["name"] == kernel)
+      for (const ordered_json &object : entry["objects"])
+        if (object["chip"] == chip)
+          return chip;
+  for (const ordered_json &target : tables["targets"])
+    if (target["chip"] == chip)
+      return target["fallback_chip"];
+  return chip;
+}
+
 // Launches of one kernel: how many in which bucket, and the labels of the first bucket.
 ordered_json usesOf(const ordered_json &tables, const std::string &kernel) {
   ordered_json uses = ordered_json::array();
@@ -29,6 +43,7 @@ ordered_json usesOf(const ordered_json &tables, const std::string &kernel) {
     if (!labels.empty())
       uses.push_back({{"chip", bucket["chip"]},
                       {"rows", bucket["rows"]},
+                      {"code", codeChip(tables, kernel, bucket["chip"])},
                       {"launches", labels.size()},
                       {"labels", labels}});
   }
@@ -127,8 +142,10 @@ static std::string usesText(const ordered_json &uses) {
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const ordered_json &use : uses) {
     std::string first = str(use["labels"][0]), last = str(use["labels"].back());
-    std::string what = fmt::format("{}: {} launches, {}{}", str(use["chip"]), str(use["launches"]),
-                                   first, first == last ? "" : " … " + last);
+    std::string what =
+        fmt::format("{}{}: {} launches, {}{}", str(use["chip"]),
+                    use["code"] == use["chip"] ? "" : ", with code for " + str(use["code"]),
+                    str(use["launches"]), first, first == last ? "" : " … " + last);
     if (lines.empty() || lines.back().first != what)
       lines.push_back({what, {}});
     lines.back().second.push_back(str(use["rows"]));

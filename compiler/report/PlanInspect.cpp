@@ -87,6 +87,16 @@ void addManifest(std::string &out, const ordered_json &manifest) {
       out += fmt::format("  {:<14} {}\n", key, str(value));
 }
 
+/// What a target that is not complete has of another chip.
+void addStandIns(std::string &out, const ordered_json &target) {
+  if (target["fallback_chip"] == "")
+    return;
+  out += fmt::format("        it is not complete: {} of its {} launches are of kernels for {}; "
+                     "--emulate {} runs it\n",
+                     str(target["launches_of_fallback"]), str(target["launches"]),
+                     str(target["fallback_chip"]), str(target["name"]));
+}
+
 void addBuckets(std::string &out, const ordered_json &buckets) {
   out += fmt::format("buckets {}\n", buckets.size());
   for (const ordered_json &bucket : buckets) {
@@ -127,11 +137,13 @@ std::string inspectText(const ordered_json &plan) {
   if (const ordered_json semantics = plan["manifest"].value("semantics", ordered_json::object());
       semantics.contains("activations"))
     out += fmt::format("numerics activations {}\n", str(semantics["activations"]));
-  for (const ordered_json &target : plan["targets"])
+  for (const ordered_json &target : plan["targets"]) {
     out +=
         fmt::format("target  {} for {} (needs {}): {}\n", str(target["name"]), str(target["chip"]),
                     fmt::join(target["required_features"].get<std::vector<std::string>>(), ", "),
                     str(target["proof"]));
+    addStandIns(out, target);
+  }
   const ordered_json &weights = plan["weights_total"];
   out += fmt::format("weights {} buffers from {} tensors, {}\n", str(weights["buffers"]),
                      str(weights["tensors"]), byteText(weights["bytes"]));

@@ -3,7 +3,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/plan/Checksum.h"
-#include "runtime/plan/List.h"
+#include "runtime/plan/Objects.h"
 
 #include <fmt/format.h>
 
@@ -178,6 +178,14 @@ ordered_json tablesJson(const plan::PlanFile &file) {
   for (const char *key : {"targets", "kernels", "buckets", "weights", "extras"})
     out[key] = ordered_json::array();
   for (const plan::Target *target : plan::list(tables.targets())) {
+    uint64_t launches = 0, ofFallback = 0;
+    for (const plan::Bucket *bucket : plan::list(target->buckets()))
+      for (const plan::Launch *launch : plan::list(bucket->launches())) {
+        ++launches;
+        ofFallback += plan::isIncomplete(*target) &&
+                      !plan::objectFor(*tables.kernels()->Get(launch->kernel()),
+                                       target->chip()->string_view());
+      }
     ordered_json features = ordered_json::array();
     for (const flatbuffers::String *feature : plan::list(target->required_features()))
       features.push_back(feature->str());
@@ -189,7 +197,10 @@ ordered_json tablesJson(const plan::PlanFile &file) {
     out["targets"].push_back({{"name", textOf(target->name())},
                               {"chip", textOf(target->chip())},
                               {"required_features", features},
-                              {"proof", textOf(target->proof())}});
+                              {"proof", textOf(target->proof())},
+                              {"fallback_chip", textOf(target->fallback_chip())},
+                              {"launches", launches},
+                              {"launches_of_fallback", ofFallback}});
   }
   for (const plan::Kernel *kernel : plan::list(tables.kernels()))
     out["kernels"].push_back(kernelJson(file, *kernel));

@@ -64,9 +64,10 @@ LogicalResult StoreSpreadOp::verify() {
   TileType value = getValue().getType();
   ViewType view = getView().getType();
   if (value.getLayout() != Layout::MmaAcc || !value.getElement().isF32() || value.getCols() % 16 ||
-      !view.getElement().isInteger(16) || view.getShape().size() != 2)
-    return emitOpError(
-               "T-M16: an accumulator of pairs of columns and rows of BF16 expected, found ")
+      !(view.getElement().isInteger(16) || view.getElement().isF32()) ||
+      view.getShape().size() != 2)
+    return emitOpError("T-M16: an accumulator of pairs of columns and rows of BF16 or FP32 "
+                       "expected, found ")
            << value << " and " << view;
   if (int64_t(getSpread()) * 8 > view.getShape()[1])
     return emitOpError("T-M17: eight columns, ") << getSpread() << " apart, do not fit " << view;

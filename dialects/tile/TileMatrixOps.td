@@ -53,7 +53,7 @@ def Tile_StoreColumnsOp : Tile_Op<"store_columns"> {
 }
 
 def Tile_StoreSpreadOp : Tile_Op<"store_spread"> {
-  let summary = "rows of an accumulator whose columns are values, to BF16";
+  let summary = "rows of an accumulator whose columns are values, to BF16 or FP32";
   let description = [{
     Column Cn + c of the accumulator, of groups of C, becomes element `spread` · c + n of a row: the order
     in which `tile.load_cached` gives values. Rows below `limit` are written.

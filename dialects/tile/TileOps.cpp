@@ -116,9 +116,13 @@ static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> s
            << layout->count * layout->length << " elements, " << tile << " has "
            << tile.getRows() * tile.getCols();
   Type stored = view.getElement(), element = tile.getElement();
+  bool rows = tile.getLayout() == Layout::MmaA, columns = tile.getLayout() == Layout::MmaB;
   bool bits = stored.isInteger(16) ? element.isBF16() || element.isF16()
                                    : stored.isInteger(8) && isa<Float8E4M3FNType>(element);
-  if (stored != element && !bits)
+  // FP32 rows become operands of another element on their way.
+  bool narrowed = isa<LoadOp>(op) && stored.isF32() && (rows || columns) &&
+                  (element.isF16() || isa<Float8E4M3FNType>(element));
+  if (stored != element && !bits && !narrowed)
     return op->emitOpError("T-M8: element types differ: ") << view << " and " << tile;
   bool registers = inRegisterOrder(tile, sizes);
   if ((tile.getLayout() == Layout::PerLane || tile.getLayout() == Layout::MmaRows || registers) &&
@@ -127,12 +131,11 @@ static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> s
   if (registers)
     return success();
   ArrayRef<int64_t> box = sizes.take_back(2);
-  bool rows = tile.getLayout() == Layout::MmaA, columns = tile.getLayout() == Layout::MmaB;
   if ((rows || columns) && (box.size() != 2 || box[0] != (rows ? tile.getRows() : tile.getCols()) ||
                             box[1] != (rows ? tile.getCols() : tile.getRows())))
     return op->emitOpError("T-M11: ") << tile << " is a box of rows of K elements";
-  if ((rows || columns) && !element.isBF16())
-    return op->emitOpError("T-M11: rows are BF16, found ") << tile;
+  if ((rows || columns) && !element.isBF16() && !narrowed)
+    return op->emitOpError("T-M11: rows are BF16, or FP32 that become FP16, found ") << tile;
   return success();
 }
 

@@ -25,7 +25,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
     shared memory and `tile.barrier` join them. With `cluster`, so many consecutive work items of the first
     grid axis run side by side and reach each other's shared memory: `tile.cluster_rank`, `tile.peer`,
     `tile.cluster_barrier`. `residents` says how many work items a multiprocessor
-    is to hold at once: registers are given out accordingly.
+    is to hold at once: registers are given out accordingly. `chip` names the chip that the kernel was
+    lowered for where that is not the one that a pass is run for: a target may lack kernels of its own.
 
     Example:
     ```mlir
@@ -46,7 +47,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        StrAttr:$family, DictionaryAttr:$schedule,
                        OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$cluster,
-                       OptionalAttr<I64Attr>:$residents,
+                       OptionalAttr<I64Attr>:$residents, OptionalAttr<StrAttr>:$chip,
                        OptionalAttr<I64Attr>:$shared_bytes,
                        OptionalAttr<StrAttr>:$plain_sibling,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
@@ -119,8 +120,8 @@ def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments]> {
     row-major. The box is a run of equal chunks: contiguous elements, repeated along one dimension.
 
     A tile in layout `per_lane` is a contiguous box in which runs of 16 bytes alternate between the
-    lanes. One in layout `mma_a` is a box of BF16 rows (i16 elements), one in layout `mma_b` the transpose
-    of one; with `limit`, rows whose index in the view's first dimension is not below it read as the last
+    lanes. One in layout `mma_a` is a box of BF16 rows (i16 elements), or of f32 that become f16, one in layout
+    `mma_b` the transpose of one; with `limit`, rows whose index in the view's first dimension is not below it read as the last
     one that is. An accumulator lies in the order of registers: a contiguous box [columns/8, 32, 4], of
     each eight columns and lane four elements. `mma_rows` are 16 contiguous elements.
   }];

@@ -45,7 +45,7 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
 
   void runOnOperation() override {
     tile::KernelOp kernel = getOperation();
-    const Chip *row = findChip(kernel, chip).second;
+    const Chip *row = chipOf(kernel, chip).second;
     if (!row)
       return signalPassFailure();
     int64_t shared = kernel.getSharedBytes().value_or(0);

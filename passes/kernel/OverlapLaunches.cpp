@@ -14,7 +14,7 @@ struct OverlapLaunchesPass : impl::OverlapLaunchesBase<OverlapLaunchesPass> {
 
   void runOnOperation() override {
     tile::KernelOp kernel = getOperation();
-    const Chip *row = findChip(kernel, chip).second;
+    const Chip *row = chipOf(kernel, chip).second;
     if (!row)
       return signalPassFailure();
     Block &entry = kernel.getBody().front();

@@ -21,7 +21,7 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
   using SelectAtomsBase::SelectAtomsBase;
 
   void runOnOperation() override {
-    auto [target, row] = findChip(getOperation(), chip);
+    auto [target, row] = chipOf(getOperation(), chip);
     if (!target)
       return signalPassFailure();
     WalkResult walk = getOperation().walk([&, target = target, row = row](Operation *op) {
@@ -35,7 +35,7 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
       const Atom *atom = findAtom(*target, *row, op);
       if (!atom) {
         op->emitError("no atom of ")
-            << chip << " does this" << (atomFormat(op).empty() ? "" : " in format ")
+            << row->name << " does this" << (atomFormat(op).empty() ? "" : " in format ")
             << atomFormat(op);
         return WalkResult::interrupt();
       }

@@ -72,9 +72,17 @@ Value StepLowering::pool(int64_t offset) {
 }
 
 tile::KernelOp StepLowering::kernel(StringRef name, function_ref<tile::KernelOp()> build) {
-  if (auto existing = module.lookupSymbol<tile::KernelOp>(name))
+  auto isOwn = [&](tile::KernelOp kernel) {
+    return target.fallback().empty() || emitted.lookup(kernel.getFamily());
+  };
+  if (auto existing = module.lookupSymbol<tile::KernelOp>(name)) {
+    assert(isOwn(existing) != bool(existing.getChip()) && "kernels of two chips have one name");
     return existing;
-  return build();
+  }
+  tile::KernelOp made = build();
+  if (!isOwn(made))
+    made.setChip(target.fallback());
+  return made;
 }
 
 void StepLowering::launch(tile::KernelOp kernel, ArrayRef<LaunchArgument> arguments,
@@ -98,9 +106,15 @@ void StepLowering::tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Va
   planir::TapOp::create(bucket, loc(), kind, layer, rowBytes, buffer);
 }
 
-Schedule StepLowering::schedule(StringRef family, Schedule problem) const {
+Schedule StepLowering::schedule(StringRef family, Schedule problem) {
   problem.emplace("rows", rows);
-  Schedule result = target.schedule(family, problem, chip);
+  auto [maker, row] = std::pair(&target, &chip);
+  if (!target.fallback().empty()) {
+    emitted[family] = target.emits(family, problem);
+    if (!emitted[family])
+      std::tie(maker, row) = findChip(target.fallback());
+  }
+  Schedule result = maker->schedule(family, problem, *row);
   bool isOverridden = false;
   for (auto &[choice, value] : result)
     if (auto found = overrides.find((family + "." + choice).str()); found != overrides.end()) {

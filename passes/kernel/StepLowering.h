@@ -55,8 +55,8 @@ class StepLowering {
 public:
   StepLowering(mlir::ModuleOp module, mlir::ModuleOp source, const Target &target, const Chip &chip,
                const Schedule &overrides, int64_t rows, mlir::OpBuilder bucket)
-      : module(module), source(source), target(target), chip(chip), overrides(overrides),
-        rows(rows), bucket(bucket) {}
+      : module(module), source(source), chip(chip), overrides(overrides), rows(rows),
+        bucket(bucket), target(target) {}
 
   //===- Values of the bucket
   /// The buffer of an m3 tensor that was lowered before.
@@ -82,14 +82,16 @@ public:
   void bindGroups(Value ids, Value list) { groups[ids] = list; }
 
   //===- Kernels and launches
-  /// The kernel of that name, built by `build` if the module does not have it.
+  /// The kernel of that name, built by `build` if the module does not have it, for the chip that
+  /// its family's last schedule is of.
   tile::KernelOp kernel(llvm::StringRef name, llvm::function_ref<tile::KernelOp()> build);
   /// `grid` counts clusters along the first axis.
   void launch(tile::KernelOp kernel, llvm::ArrayRef<LaunchArgument> arguments,
               llvm::ArrayRef<planir::GridDim> grid, llvm::StringRef label);
   void tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);
-  /// The target's schedule with the user's overrides ("family.choice").
-  Schedule schedule(llvm::StringRef family, Schedule problem) const;
+  /// The schedule of the family's next kernel, with the user's overrides ("family.choice"): the
+  /// target's, or where it does not emit the family for this problem its fallback chip's.
+  Schedule schedule(llvm::StringRef family, Schedule problem);
 
   //===- Weights
   /// The weight op that `symbol` names.
@@ -105,8 +107,7 @@ public:
 
   mlir::ModuleOp module; ///< receives kernels and buffers
   mlir::ModuleOp source; ///< holds the weights
-  const Target &target;
-  const Chip &chip;
+  const Chip &chip;      ///< the target's own
   const Schedule &overrides;
   const int64_t rows;
   mlir::OpBuilder bucket;
@@ -118,6 +119,8 @@ private:
                        int64_t rowLength, int64_t panels, int64_t abreast, int64_t bytes,
                        llvm::ArrayRef<mlir::Attribute> pieces);
 
+  const Target &target;
+  llvm::StringMap<bool> emitted; ///< by family, of its last schedule
   llvm::DenseMap<Value, Value> buffers, groups;
   llvm::StringMap<Value> weights;
   std::map<int, Value> batches;

@@ -4,7 +4,7 @@
 #include "runtime/drivers/cuda/CudaDriver.h"
 #include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "runtime/drivers/host/HostDriver.h"
-#include "runtime/plan/List.h"
+#include "runtime/plan/Objects.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 namespace m3c::hal {
 
@@ -23,6 +24,32 @@ std::vector<std::string> missingFeatures(const plan::Target &target, const Devic
     if (!device.supports(feature->string_view()))
       missing.push_back(feature->str());
   return missing;
+}
+
+/// Kernels that a target launches, and those of them that it has no code for.
+struct KernelCounts {
+  size_t all = 0, missing = 0;
+};
+
+KernelCounts countKernels(const plan::Tables &tables, const plan::Target &target) {
+  std::set<uint32_t> launched;
+  for (const plan::Bucket *bucket : plan::list(target.buckets()))
+    for (const plan::Launch *launch : plan::list(bucket->launches()))
+      launched.insert(launch->kernel());
+  KernelCounts counts{launched.size(), 0};
+  for (uint32_t kernel : launched)
+    counts.missing +=
+        !plan::objectFor(*tables.kernels()->Get(kernel), target.chip()->string_view());
+  return counts;
+}
+
+/// Why a target that lacks kernels runs on no device.
+std::string incompleteText(const plan::Tables &tables, const plan::Target &target) {
+  KernelCounts counts = countKernels(tables, target);
+  return fmt::format(
+      "{} ({}) has no code yet for {} of its {} kernels; --emulate {} runs it on the "
+      "CPU",
+      target.name()->str(), target.chip()->str(), counts.missing, counts.all, target.name()->str());
 }
 
 /// What DeviceOptions::device says.
@@ -75,7 +102,7 @@ std::vector<std::unique_ptr<Driver>> allDrivers() {
 const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &device) {
   const plan::Target *best = nullptr;
   for (const plan::Target *target : plan::list(tables.targets()))
-    if (missingFeatures(*target, device).empty() &&
+    if (!plan::isIncomplete(*target) && missingFeatures(*target, device).empty() &&
         (!best || plan::list(target->required_features()).size() >
                       plan::list(best->required_features()).size()))
       best = target;
@@ -85,7 +112,7 @@ const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &dev
 const plan::Target *sourceTarget(const plan::Tables &tables, const DeviceInfo &device) {
   for (const plan::Target *target : plan::list(tables.targets()))
     for (const flatbuffers::String *feature : plan::list(target->source_features()))
-      if (device.supports(feature->string_view()))
+      if (!plan::isIncomplete(*target) && device.supports(feature->string_view()))
         return target;
   return nullptr;
 }
@@ -105,15 +132,33 @@ std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
               "`m3c doctor` lists the devices");
 }
 
-/// The plan's code for a target that is named, run from its sources.
+/// Throws where this machine's CPU cannot run what stands in for kernels of the target.
+static void checkFallback(const plan::Target &target) {
+  std::vector<DeviceInfo> cpus = createHostDriver()->devices();
+  std::vector<std::string> missing;
+  for (const flatbuffers::String *feature : plan::list(target.fallback_features()))
+    if (cpus.empty() || !cpus.front().supports(feature->string_view()))
+      missing.push_back(feature->str());
+  if (!missing.empty())
+    throw Error(fmt::format("{} cannot be emulated here", target.name()->str()), "--emulate",
+                fmt::format("kernels of {} stand in for those that it lacks, and this machine's "
+                            "CPU has no {}",
+                            target.fallback_chip()->str(), fmt::join(missing, ", ")),
+                "run it on a machine that has them");
+}
+
+/// The plan's code for a target that is named, or for a chip of it, run from its sources.
 static OpenedDevice openEmulated(const plan::Tables &tables, const std::string &planName,
                                  const DeviceOptions &options) {
   std::vector<std::string> names; // a name has a target for each chip
   for (const plan::Target *target : plan::list(tables.targets())) {
-    if (target->name()->string_view() == options.emulate)
+    if (target->name()->string_view() == options.emulate ||
+        target->chip()->string_view() == options.emulate) {
+      checkFallback(*target);
       return {openEmulatedDevice(loadEmulator(),
-                                 {options.emulate, options.emulationSeed, options.threads}),
+                                 {target->name()->str(), options.emulationSeed, options.threads}),
               target, true};
+    }
     if (std::find(names.begin(), names.end(), target->name()->str()) == names.end())
       names.push_back(target->name()->str());
   }
@@ -144,9 +189,12 @@ OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planNa
       if (const plan::Target *target = sourceTarget(tables, devices[i]))
         return {driver->open(i, options), target, true};
       for (const plan::Target *target : plan::list(tables.targets()))
-        refuse(fmt::format("{} ({}) needs {}, which {} has not", target->name()->str(),
-                           target->chip()->str(),
-                           fmt::join(missingFeatures(*target, devices[i]), ", "), devices[i].name));
+        refuse(plan::isIncomplete(*target) && missingFeatures(*target, devices[i]).empty()
+                   ? incompleteText(tables, *target)
+                   : fmt::format("{} ({}) needs {}, which {} has not", target->name()->str(),
+                                 target->chip()->str(),
+                                 fmt::join(missingFeatures(*target, devices[i]), ", "),
+                                 devices[i].name));
     }
   }
   throw Error(fmt::format("{} has no code for {}", planName,

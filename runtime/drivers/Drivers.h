@@ -10,7 +10,8 @@ namespace m3c::hal {
 std::vector<std::unique_ptr<Driver>> allDrivers();
 
 /// The target of the plan that suits the device: all its required features are there; of several,
-/// the one that requires most; of equals, the first. Null when none suits.
+/// the one that requires most; of equals, the first. Null when none suits. A target that lacks
+/// kernels suits no device.
 const plan::Target *bestTarget(const plan::Tables &tables, const DeviceInfo &device);
 
 /// The first target that has no code for the device, but sources that it can build. Null when none

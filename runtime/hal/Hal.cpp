@@ -18,6 +18,12 @@ void Device::reach(Device &other) {
               "copy through the host, or take devices that list each other in DeviceInfo::peers");
 }
 
+std::unique_ptr<Module> Device::loadFallback(std::span<const std::byte>, std::string_view name) {
+  throw Error(fmt::format("kernel {} has no code for {}", name, info().name), std::string(name),
+              "the plan has code of the CPU in its place, which only an emulated device runs",
+              "run the plan with --emulate");
+}
+
 std::vector<std::byte> Device::build(const SourceText &, const std::string &name) const {
   throw Error(fmt::format("kernel {} cannot be built here", name), info().name,
               fmt::format("the {} driver builds no kernels from their source", info().driver),

@@ -163,6 +163,11 @@ public:
   virtual void reach(Device &other);
   /// Loads a code object from memory; `name` is what errors call it.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) = 0;
+  /// The same for code of the CPU that runs over this device's memory, in order with its own
+  /// kernels: what stands in where a target lacks kernels. Throws Error where the CPU reaches no
+  /// kernel's memory.
+  virtual std::unique_ptr<Module> loadFallback(std::span<const std::byte> code,
+                                               std::string_view name);
   /// Makes a code object for this device from text. Throws Error when the driver has no compiler or
   /// this machine lacks it (what to install), and when the text does not compile. Any number of
   /// threads may call this at once.

@@ -45,13 +45,17 @@ void Engine::loadKernels() {
 
 const plan::CodeObject &Engine::object(uint32_t index) const {
   const plan::Kernel &kernel = *tables().kernels()->Get(index);
-  for (const plan::CodeObject *object : plan::list(kernel.objects()))
-    if (object->chip()->string_view() == chosen->chip()->string_view())
-      return *object;
+  if (const plan::CodeObject *object = plan::objectFor(kernel, *chosen))
+    return *object;
   throw Error(
       fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),
       file.name(), "every kernel that a target launches needs a code object for it",
       "make the plan again with `m3c compile`");
+}
+
+/// Not of the chip that stands in for kernels that the target lacks.
+bool Engine::isOwn(const plan::CodeObject &object) const {
+  return object.chip()->string_view() == chosen->chip()->string_view();
 }
 
 std::unique_ptr<hal::Kernel> Engine::loadKernel(uint32_t index) {
@@ -70,6 +74,8 @@ std::unique_ptr<hal::Module> Engine::loadModule(const plan::Kernel &kernel,
   std::span<const std::byte> code =
       found == built.end() ? file.sectionBytes(object.section()) : found->second;
   loadedCode += code.size();
+  if (!isOwn(object))
+    return hardware->loadFallback(code, kernel.name()->string_view());
   return hardware->load(code, kernel.name()->string_view());
 }
 
@@ -91,11 +97,14 @@ void Engine::buildSources() {
   std::vector<std::pair<const plan::Kernel *, const plan::CodeObject *>> wanted;
   for (const plan::Kernel *kernel : plan::list(tables().kernels()))
     for (const plan::CodeObject *object : plan::list(kernel->objects()))
-      if (object->chip()->string_view() == chosen->chip()->string_view() &&
-          object->source_section() >= 0 && built.try_emplace(object->section()).second)
+      if (isOwn(*object) && object->source_section() >= 0 &&
+          built.try_emplace(object->section()).second)
         wanted.emplace_back(kernel, object);
   log::info("{}: kernels of {} are built from their sources for {}, {} of them", file.name(),
             chosen->chip()->str(), hardware->info().name, wanted.size());
+  if (plan::isIncomplete(*chosen))
+    log::info("{}: {} lacks the others yet; those of {} stand in", file.name(),
+              chosen->name()->str(), chosen->fallback_chip()->str());
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::exception_ptr fault;

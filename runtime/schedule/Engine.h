@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/hal/Hal.h"
+#include "runtime/plan/Objects.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/weights/WeightBinder.h"
 
@@ -34,7 +35,8 @@ public:
   const Weights &boundWeights() const { return *weights; }
 
   const hal::Kernel &kernel(uint32_t index) const { return *kernels.at(index); }
-  /// The code object that `kernel(index)` was made from. Throws Error when the target has none.
+  /// The code object that `kernel(index)` was made from: of the target's chip, or of the one that
+  /// stands in. Throws Error when there is none.
   const plan::CodeObject &object(uint32_t index) const;
   /// The text of an object whose source the plan keeps, with all that goes with it.
   hal::SourceText sourceOf(const plan::CodeObject &object) const;
@@ -47,6 +49,7 @@ private:
   std::unique_ptr<hal::Kernel> loadKernel(uint32_t index);
   std::unique_ptr<hal::Module> loadModule(const plan::Kernel &kernel,
                                           const plan::CodeObject &object);
+  bool isOwn(const plan::CodeObject &object) const;
   void buildSources();
 
   plan::PlanFile file;

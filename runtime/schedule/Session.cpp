@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 namespace m3c {
@@ -34,6 +35,11 @@ Session::Session(const Engine &engine, const SessionOptions &given)
       planner(engine.target(), given.chunk, given.maxSequences), sequences(given.maxSequences) {
   pending.reserve(options.maxSequences);
   step.slices.reserve(options.maxSequences);
+  bucketSteps.resize(engine.target().buckets()->size());
+}
+
+uint64_t Session::stepsRun() const {
+  return std::accumulate(bucketSteps.begin(), bucketSteps.end(), uint64_t(0));
 }
 
 uint64_t Session::longestSequence() const { return longest(engine, options); }
@@ -206,7 +212,7 @@ void Session::run(std::span<const Append> appends, const LogitSink &logits,
   while (planner.next(pending, step)) {
     fillStep(appends);
     runStep(bool(trace));
-    ++steps;
+    ++bucketSteps[step.bucket];
     for (const Slice &slice : step.slices) {
       alive(appends[slice.append].sequence).length += slice.count;
       pending[slice.append].done += slice.count;
@@ -306,7 +312,7 @@ void Session::checkLogits(std::span<const float> row, SequenceId sequence,
     return (std::bit_cast<uint32_t>(value) & 0x7f800000) == 0x7f800000;
   });
   throw Error(
-      fmt::format("logits are not finite after step {}", steps),
+      fmt::format("logits are not finite after step {}", stepsRun()),
       fmt::format("sequence {}, position {}, token id {}", sequence, position, first - row.begin()),
       fmt::format("the value is {}", *first),
       "check the weights with `m3c check`; sound weights never give this");

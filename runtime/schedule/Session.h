@@ -70,7 +70,9 @@ public:
   void run(std::span<const Append> appends, const LogitSink &logits,
            const TraceSink &trace = nullptr);
 
-  uint64_t stepsRun() const { return steps; }
+  uint64_t stepsRun() const;
+  /// Steps that ran in each bucket of the engine's target.
+  std::span<const uint64_t> stepsOfBuckets() const { return bucketSteps; }
 
   /// Puts `tokens` tokens after a sequence without running them: the cache of the blocks that are
   /// added, counted from the sequence's first, is what `fill` puts into a page.
@@ -129,7 +131,7 @@ private:
   StepPlan step;
   uint32_t blocks = 0;    ///< of the step
   uint32_t ranBucket = 0; ///< of the step that ran last
-  uint64_t steps = 0;
+  std::vector<uint64_t> bucketSteps;
   StepTimes stepTimes;
   std::vector<double> nodeTimes;
 };

@@ -285,8 +285,8 @@ class Circumstances(Folder):
             self.assertNotIn("!tile", done.stderr)
 
     def test_a_target_of_a_later_version(self):
-        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", "sm100", code=2)
-        self.assertIn("does not compile for sm100 yet", done.stderr)
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", "gfx950", code=2)
+        self.assertIn("does not compile for gfx950 yet", done.stderr)
 
     def test_a_cache_that_cannot_be_written_is_a_warning(self):
         (self.root / "file").write_text("")

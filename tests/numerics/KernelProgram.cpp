@@ -45,12 +45,13 @@ std::unique_ptr<hal::Device> openFor(const std::string &chip, unsigned threads) 
 }
 
 /// What the chip's device loads.
-std::vector<std::byte> codeOf(const KernelText &kernel, const Target &target, const Chip &chip) {
-  if (!isEmulated(chip.name))
-    return buildKernel(kernel, target, chip).object;
+std::vector<std::byte> codeOf(const KernelText &kernel) {
+  if (!isEmulated(kernel.chip.name))
+    return buildKernel(kernel).object;
   hal::SourceText source{kernel.source, {}, {}};
-  source.headers.assign(target.deviceHeaders().begin(), target.deviceHeaders().end());
-  return openFor(chip.name, 1)->build(source, kernel.name);
+  source.headers.assign(kernel.target->deviceHeaders().begin(),
+                        kernel.target->deviceHeaders().end());
+  return openFor(kernel.chip.name, 1)->build(source, kernel.name);
 }
 
 Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t> &numbers) {
@@ -163,17 +164,17 @@ void KernelProgram::lower(const std::string &text, const std::string &chipName,
 
   // Kernels alone: the launches are no part of what a chip's compiler sees.
   program.erase();
-  auto [target, chip] = findChip(chipName);
+  const Chip *chip = findChip(chipName).second;
   std::vector<PassStep> steps = chipSteps(chipName, schedule);
   std::erase_if(steps, [](const PassStep &step) { return step.anchor != "tile.kernel"; });
   runSteps(*module, steps, {});
-  for (const KernelText &kernel : printKernels(*module, *target, *chip)) {
+  for (const KernelText &kernel : printKernels(*module, *chip)) {
     hal::KernelShape shape;
     shape.parameters = kernel.params;
     shape.sharedBytes = kernel.shape.sharedBytes;
     shape.threads = kernel.shape.threads;
     shape.cluster = kernel.shape.cluster;
-    kernels[kernel.name] = {kernel.source, codeOf(kernel, *target, *chip), shape};
+    kernels[kernel.name] = {kernel.source, codeOf(kernel), shape, kernel.chip.name != chipName};
   }
 }
 
@@ -266,7 +267,8 @@ void KernelProgram::run(const StepInput &input) {
     if (!StringRef(launch.label).ends_with(input.only))
       continue;
     const BuiltKernel &built = kernels.at(launch.kernel);
-    modules.push_back(device->load(built.code, launch.kernel));
+    modules.push_back(built.standsIn ? device->loadFallback(built.code, launch.kernel)
+                                     : device->load(built.code, launch.kernel));
     loaded.push_back(modules.back()->kernel(launch.kernel, built.shape));
     std::vector<uint64_t> parameters;
     for (const Argument &argument : launch.arguments)

@@ -37,6 +37,7 @@ struct BuiltKernel {
   std::string source;
   std::vector<std::byte> code;
   hal::KernelShape shape;
+  bool standsIn = false; ///< the CPU's, where the chip's target has none of its own
 };
 
 /// What a step works on. `pool` is the address of cache page 0.

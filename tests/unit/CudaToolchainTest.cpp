@@ -90,6 +90,16 @@ TEST(CudaCompiler, AnUnknownArchitectureNamesWhatWasFound) {
   EXPECT_NE(text.find("no compiler for sm_999a"), std::string::npos) << text;
   EXPECT_NE(text.find("NVRTC 13."), std::string::npos) << text;
   EXPECT_NE(text.find("pip install"), std::string::npos) << text;
+  EXPECT_EQ(text.find("needs NVRTC"), std::string::npos) << text;
+}
+
+TEST(CudaCompiler, AnAbsentCompilerIsNamedWithTheVersionThatIsNeeded) {
+  setenv("M3C_NVRTC", "/absent/libnvrtc.so", 1);
+  std::string text = messageOf(source, "sm_107a");
+  unsetenv("M3C_NVRTC");
+  for (const char *part : {"no compiler for sm_107a", "sm_107a needs NVRTC 13.4 or newer",
+                           "/absent/libnvrtc.so", "pip install 'nvidia-cuda-nvrtc==13.5.*'"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
 TEST(CudaCompiler, ContractionIsAsAsked) {

@@ -14,15 +14,18 @@ struct Sample {
   const char *target, *text, *present, *absent;
 };
 
+constexpr const char *cudaText =
+    "extern \"C\" __global__ void k(float *x) {\n"
+    "  x[threadIdx.x] = __fmaf_rn(x[threadIdx.x], x[threadIdx.x], x[threadIdx.x]);\n}\n";
+
 const Sample samples[] = {
     {"x86",
      "extern \"C\" __attribute__((visibility(\"default\"))) void k(float *x) {\n"
      "  for (int i = 0; i < 64; ++i)\n    x[i] = __builtin_fmaf(x[i], x[i], x[i]);\n}\n",
      "vfm?add", "vpdpbusd"},
-    {"sm90",
-     "extern \"C\" __global__ void k(float *x) {\n"
-     "  x[threadIdx.x] = __fmaf_rn(x[threadIdx.x], x[threadIdx.x], x[threadIdx.x]);\n}\n",
-     "^FFMA ", "HGMMA"},
+    {"sm90", cudaText, "^FFMA ", "HGMMA"},
+    {"sm100", cudaText, "^FFMA ", "UTCQMMA"},
+    {"sm107", cudaText, "^FFMA ", "UTCQMMA"},
 };
 
 } // namespace

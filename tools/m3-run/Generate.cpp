@@ -313,7 +313,6 @@ void report(const Engine &engine, const SessionOptions &options, size_t prompt, 
              byteText(Session::ledger(engine, options).total()), byteText(peakMemory()),
              engine.device().info().workers, engine.device().info().name,
              engine.target().chip()->str());
-  reportEmulation(engine);
 }
 
 void printJson(const Output &output, bool hasText, size_t prompt, const Timing &time) {
@@ -348,7 +347,10 @@ int runGenerate(const Arguments &arguments) {
   if (arguments.json)
     printJson(output, side.tokenizer.has_value(), prompt.size(), time);
   report(*engine, options, prompt.size(), output.ids.size(), time);
-  return output.reason == "interrupted" ? interruptedCode : 0;
+  if (output.reason == "interrupted")
+    return interruptedCode;
+  reportRun(*engine, session, arguments.run.stats);
+  return 0;
 }
 
 void addPromptOptions(CLI::App &app, Arguments &arguments) {

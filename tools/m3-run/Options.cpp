@@ -4,7 +4,6 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Log.h"
-#include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "tools/common/Numbers.h"
 
 namespace m3c {
@@ -38,6 +37,7 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--chunk", options.chunk, "Most tokens of one sequence in a step")
       ->check(atLeastOne())
       ->capture_default_str();
+  app.add_flag("--stats", options.stats, "Print the launches of each kernel and chip at the end");
   app.add_option("--progress", options.progress, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
       ->capture_default_str();
@@ -53,11 +53,6 @@ std::unique_ptr<Engine> openEngine(const RunOptions &options) {
     log::info("running the code for {} on {}", engine->target().chip()->str(),
               engine->device().info().name);
   return engine;
-}
-
-void reportEmulation(const Engine &engine) {
-  if (std::string line = hal::emulationSummary(engine.device()); !line.empty())
-    fmt::print(stderr, "emulated {}\n", line);
 }
 
 void applyTo(SessionOptions &session, const RunOptions &options) {

@@ -23,6 +23,7 @@ struct RunOptions {
   bool noGraphs = false;      ///< each launch is started by itself
   uint64_t pages = 0;         ///< 0: as many as the run needs
   uint32_t chunk = 512;
+  bool stats = false; ///< launches per kernel and chip at the end
   std::string progress = "auto";
 };
 
@@ -35,8 +36,10 @@ void checkDeviceChoice(const std::string &device, const std::string &emulate);
 /// Opens the plan and loads its code.
 std::unique_ptr<Engine> openEngine(const RunOptions &options);
 
-/// What an emulated device has done, on standard error; nothing for another device.
-void reportEmulation(const Engine &engine);
+/// At the end of a run, on standard error: with `stats` the launches of each kernel and chip, and
+/// what an emulated device has done. Throws Error where the target has kernels of its own for a
+/// family and none of them ran: such a run shows nothing of them.
+void reportRun(const Engine &engine, const Session &session, bool stats);
 
 /// Foresees the memory, then reads the weights with progress on standard error.
 void loadWeights(Engine &engine, const RunOptions &options, const SessionOptions &session);

@@ -57,7 +57,7 @@ int runScore(Arguments arguments) {
   fmt::print(stderr, "{} texts, {} prompts, {} steps, {:.2f} s, peak memory {}\n",
              input.texts.size(), input.prompts.size(), sequences.stepsRun(), seconds,
              byteText(peakMemory()));
-  reportEmulation(*engine);
+  reportRun(*engine, sequences, arguments.run.stats);
   return 0;
 }
 

@@ -400,11 +400,12 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                                   {"kv_heads", shape.kvHeads},
                                   {"selected", shape.selected},
                                   {"page_bytes", 2 * cache.slotBytes},
+                                  {"activation_bits", in.getIntOrFloatBitWidth()},
                                   {"matrix", matrixAttentionServes(shape, cacheType, in, out)}});
   if (schedule.count("consumers")) {
     return emitMatrixAttention(
-        step, cache, shape, schedule, step.bufferOf(query), cache.kvOffsets[layer],
-        selection ? step.bufferOf(selection) : Value(), step.makeBuffer(result, "attention"),
+        step, cache, shape, schedule, step.rowsOf(query), cache.kvOffsets[layer],
+        selection ? step.bufferOf(selection) : Value(), step.makeRows(result, "attention"),
         formatv("layers.{0}.attention", layer).str());
   }
   std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),

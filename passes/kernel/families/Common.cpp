@@ -50,7 +50,7 @@ void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
     kb.when(kb.equal(warp, kb.index(0)), [&] { body(kb.index(whole), width - whole); });
 }
 
-Schedule rowSchedule(const StepLowering &step, int64_t width, Type element) {
+Schedule rowSchedule(StepLowering &step, int64_t width, Type element) {
   return step.schedule("rows",
                        {{"width", width}, {"activation_bits", element.getIntOrFloatBitWidth()}});
 }

@@ -31,7 +31,7 @@ void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
 
 /// How kernels that work row by row go through `width` columns: chunk (columns at once) and warps
 /// that share a row; without choices 16 and one.
-Schedule rowSchedule(const StepLowering &step, int64_t width, Type element);
+Schedule rowSchedule(StepLowering &step, int64_t width, Type element);
 int64_t chunkOf(const Schedule &rowSchedule);
 
 /// 1 / √(Σ v² / width + eps), the factor of an RMS norm.

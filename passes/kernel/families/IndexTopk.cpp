@@ -314,12 +314,14 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   auto view = [&](ArrayRef<int64_t> sizes, Type element) {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
-  bool matrix = query.element.isInteger(16) && shape.heads <= step.chip.matrix.columns &&
-                StagedSlot::serves(cache.type, shape.dims);
-  Schedule schedule = step.schedule("index_score", {{"heads", shape.heads},
-                                                    {"dims", shape.dims},
-                                                    {"page_bytes", cache.indexSlotBytes},
-                                                    {"matrix", matrix}});
+  bool matrix =
+      shape.heads <= step.chip.matrix.columns && StagedSlot::serves(cache.type, shape.dims);
+  Schedule schedule =
+      step.schedule("index_score", {{"heads", shape.heads},
+                                    {"dims", shape.dims},
+                                    {"page_bytes", cache.indexSlotBytes},
+                                    {"activation_bits", query.element.getIntOrFloatBitWidth()},
+                                    {"matrix", matrix}});
   matrix = schedule.count("consumers");
   std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,
                              shape.dims, spellElements(query.element), spell(schedule));

@@ -20,8 +20,6 @@ const Accelerator *findAccelerator(std::string_view name) {
 }
 
 static constexpr PlannedTarget plannedTable[] = {
-    {"sm100", "B200, B300, GB300", "NVRTC"},
-    {"sm107", "Rubin", "NVRTC 13.4 or newer"},
     {"gfx950", "MI350X, MI355X", "clang and lld 22, in process"},
 };
 

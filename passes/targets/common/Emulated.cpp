@@ -2,6 +2,7 @@
 
 #include "passes/targets/gfx950/EmulatedHeaders.h"
 #include "passes/targets/sm100/EmulatedHeaders.h"
+#include "passes/targets/sm107/EmulatedHeaders.h"
 #include "passes/targets/sm90/EmulatedHeaders.h"
 
 namespace m3c {
@@ -9,6 +10,7 @@ namespace m3c {
 static constexpr EmulatedTarget emulatedTable[] = {
     {"sm90", 32, 0, "cuda.h", sm90EmulatedHeaders},
     {"sm100", 32, 512, "cuda.h", sm100EmulatedHeaders},
+    {"sm107", 32, 576, "cuda.h", sm107EmulatedHeaders},
     {"gfx950", 64, 0, "hip.h", gfx950EmulatedHeaders},
 };
 

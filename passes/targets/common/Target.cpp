@@ -1,5 +1,7 @@
 #include "passes/targets/common/Target.h"
 
+#include "passes/targets/sm100/Sm100Target.h"
+#include "passes/targets/sm107/Sm107Target.h"
 #include "passes/targets/sm90/Sm90Target.h"
 #include "passes/targets/x86/X86Target.h"
 
@@ -22,6 +24,8 @@ const std::vector<std::unique_ptr<Target>> &allTargets() {
     std::vector<std::unique_ptr<Target>> list;
     list.push_back(makeX86Target());
     list.push_back(makeSm90Target());
+    list.push_back(makeSm100Target());
+    list.push_back(makeSm107Target());
     return list;
   }();
   return targets;
@@ -47,6 +51,10 @@ std::pair<const Target *, const Chip *> findChip(mlir::Operation *op, llvm::Stri
   if (!found.first)
     op->emitError("there is no chip '") << name << "'; `m3c targets` lists them";
   return found;
+}
+
+std::pair<const Target *, const Chip *> chipOf(tile::KernelOp kernel, llvm::StringRef passChip) {
+  return findChip(kernel, kernel.getChip().value_or(passChip));
 }
 
 } // namespace m3c

@@ -26,6 +26,19 @@ struct MatrixUnit {
   bool roleBarriers = true; ///< the warps of one role can meet
 };
 
+/// Figures of a chip: they bound what kernels can reach, and no kernel depends on them. 0: not
+/// known.
+struct ChipFacts {
+  int64_t units = 0;           ///< multiprocessors or compute units
+  int64_t unitSharedBytes = 0; ///< on-chip memory that the work items of a unit share
+  int64_t tensorColumns = 0;   ///< of tensor memory, 128 lanes of 32 bits
+  int64_t registers = 0;       ///< 32-bit registers of a unit
+  double bytesPerSecond = 0;   ///< of device memory
+  double fp16 = 0, fp8 = 0;    ///< dense products with FP32 sums, FLOP/s
+  std::string source;          ///< where the figures are from
+  bool confirmed = false;      ///< by the vendor's own documents
+};
+
 /// One chip row.
 struct Chip {
   std::string name;                  ///< as the plan file and the driver spell it
@@ -36,6 +49,7 @@ struct Chip {
   int64_t cluster;                   ///< work items that may reach each other's, at most
   bool overlaps = false;             ///< a launch may begin before the one before it has ended
   MatrixUnit matrix = {};
+  ChipFacts facts = {}; ///< what the vendor says of it, for figures and people
 };
 
 /// One instruction, or the short sequence that stands for it: a row of the target's table.
@@ -100,6 +114,17 @@ public:
   /// Choices of `--numerics activations`, the default first. The kernel families have both.
   virtual std::vector<std::string> activations() const { return {"f32", "bf16"}; }
 
+  /// Whether the target has a kernel of its own for `family` and a problem. Where not, the kernel
+  /// is lowered for `fallback()` instead, and a device of the target cannot run the plan.
+  virtual bool emits(llvm::StringRef /*family*/, const Schedule & /*problem*/) const {
+    return true;
+  }
+  /// The chip that stands in for kernels that the target does not have yet: one of the CPU's. Empty
+  /// for a target that has all.
+  virtual llvm::StringRef fallback() const { return ""; }
+  /// What it emits, for people; empty where it emits everything.
+  virtual llvm::StringRef emitted() const { return ""; }
+
   virtual codegen::EntryStyle entryStyle() const = 0;
   /// Device headers by include path.
   virtual const std::map<std::string, std::string> &deviceHeaders() const = 0;
@@ -142,5 +167,7 @@ const Target *findTarget(llvm::StringRef name);
 std::pair<const Target *, const Chip *> findChip(llvm::StringRef name);
 /// The same for a pass over `op`, which gets an error where there is none.
 std::pair<const Target *, const Chip *> findChip(mlir::Operation *op, llvm::StringRef name);
+/// That of a kernel: its own, or where it has none the one that a pass is run for.
+std::pair<const Target *, const Chip *> chipOf(tile::KernelOp kernel, llvm::StringRef passChip);
 
 } // namespace m3c

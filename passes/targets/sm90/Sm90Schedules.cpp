@@ -1,5 +1,7 @@
 #include "passes/targets/sm90/Sm90Schedules.h"
 
+#include "passes/targets/common/nvidia/NvidiaSchedules.h"
+
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -132,36 +134,10 @@ Schedule cacheProduct(int64_t rows, int64_t heads) {
   return schedule;
 }
 
-/// Attention of single rows by matrix instructions. With few rows the pages of one are shared by
-/// the work items that fill the chip, with many two work items of a row each fill a multiprocessor.
-Schedule matrixAttention(const Schedule &problem) {
-  constexpr int64_t ringBytes = 168 * 1024;
-  int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
-  bool many = items > multiprocessors;
-  int64_t parts = std::max<int64_t>(1, multiprocessors / items);
-  // Each part of a selection costs the merge; of a long sequence each takes many pages.
-  if (problem.at("selected"))
-    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
-  return {{"consumers", many ? 4 : 8},
-          {"stages", many ? ringBytes / 2 / page : ringBytes / page},
-          {"parts", parts},
-          {"residents", many ? 2 : 1},
-          {"meet", 0},
-          {tunedMark, 1}};
-}
-
-/// Block scores by matrix instructions. A tile has rows that fill eight columns; four tiles of one
-/// sequence go together. Pages are shared out over the work items that fill the chip.
-Schedule matrixScores(const Schedule &problem) {
-  constexpr int64_t ringBytes = 184 * 1024;
-  int64_t tileRows = 8 / problem.at("heads"), rows = problem.at("rows");
-  int64_t tiles = (rows + tileRows - 1) / tileRows;
-  bool wide = rows >= 4 * tileRows;
-  return {{"columns", wide ? 32 : 8},
-          {"consumers", wide ? 11 : 15},
-          {"stages", ringBytes / problem.at("page_bytes")},
-          {"parts", std::max<int64_t>(1, multiprocessors / tiles)},
-          {tunedMark, 1}};
+/// The H200 ran it.
+Schedule tuned(Schedule schedule) {
+  schedule[tunedMark] = 1;
+  return schedule;
 }
 
 } // namespace
@@ -196,15 +172,18 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
   }
   if (family == "block_topk" && problem.at("k") <= 32)
     return {{"warps", 8}, {tunedMark, 1}};
-  if (family == "index_score" && problem.at("matrix"))
-    return matrixScores(problem);
+  // FP32 activations are for kernels whose results are the CPU's bits.
+  bool matrix =
+      problem.count("matrix") && problem.at("matrix") && problem.at("activation_bits") == 16;
+  if (family == "index_score" && matrix)
+    return tuned(matrixScores(problem, {multiprocessors, 184 * 1024}));
   if (family == "index_score") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("heads"));
     schedule["blocks_per_item"] = 1;
     return schedule;
   }
-  if (family == "attention" && problem.at("matrix"))
-    return matrixAttention(problem);
+  if (family == "attention" && matrix)
+    return tuned(matrixAttention(problem, {multiprocessors, 168 * 1024}));
   if (family == "attention") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("group"));
     schedule["value_heads"] = 4;

@@ -1,149 +1,45 @@
 #include "passes/targets/sm90/Sm90Target.h"
 
-#include "compiler/toolchains/CudaCompiler.h"
-#include "compiler/toolchains/CudaInspect.h"
-#include "compiler/toolchains/CudaResources.h"
+#include "passes/targets/common/nvidia/NvidiaTarget.h"
 #include "passes/targets/sm90/DeviceHeaders.h"
 #include "passes/targets/sm90/Sm90Schedules.h"
-
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
 
 namespace m3c {
 namespace {
 
 // Shared memory of a block: CUDA C++ programming guide, table of compute capability 9.0 (227 KiB
 // after the system's 1 KiB); of clusters the size that every such chip can place. A thread has 255
-// registers; some are left for addresses.
-const Chip chipRows[] = {{"sm_90a", {"sm_90a"}, 32, 192, 227 * 1024, 8, true}};
+// registers; some are left for addresses. Figures: the vendor's data sheet of the H200 (SXM),
+// dense.
+const Chip chipRows[] = {
+    {"sm_90a",
+     {"sm_90a"},
+     32,
+     192,
+     227 * 1024,
+     8,
+     true,
+     {},
+     {132, 228 * 1024, 0, 64 * 1024, 4.8e12, 989e12, 1979e12, "data sheet of the H200", true}}};
 
-const Atom atomRows[] = {
-    {"fma_f32_lanes_b", "tile.mma", "", "", "mma", "FFMA"},
-    {"fma_f32", "tile.fma", "", "", "fma", "FFMA"},
-    {"words_f32", "tile.dequant_words", "f32", "", "words_f32", ""},
-    {"words_bf16", "tile.dequant_words", "bf16", "", "words_bf16", ""},
-    {"words_e4m3", "tile.dequant_words", "e4m3", "", "words_e4m3", ""},
-    {"words_e2m1", "tile.dequant_words", "e2m1", "", "words_e2m1", ""},
-    {"mma_m16n8k16_bf16", "tile.mma", "bf16", "", "mmaFragments", "HMMA\\.16816\\.F32\\.BF16"},
-    {"fragment_f32", "tile.dequant_fragment", "f32", "", "fragment_f32", ""},
-    {"mma_m16n8k16_f16", "tile.mma", "f16", "", "mmaFragments", "HMMA\\.16816\\.F32"},
-    {"cached_e2m1", "tile.load_cached", "e2m1", "", "cached_e2m1", "F2FP\\.F16\\.E4M3\\.UNPACK_B"},
-    {"cached_e4m3", "tile.load_cached", "e4m3", "", "cached_e4m3", "F2FP\\.F16\\.E4M3\\.UNPACK_B"},
-    {"copy_bulk", "tile.fill_stage", "", "", "copyBulk", "UBLKCP"},
-    {"fragment_bf16", "tile.dequant_fragment", "bf16", "", "fragment_bf16", ""},
-    {"fragment_e4m3", "tile.dequant_fragment", "e4m3", "", "fragment_e4m3", "HMUL2\\.BF16"},
-    {"fragment_e2m1", "tile.dequant_fragment", "e2m1", "", "fragment_e2m1", "HMUL2\\.BF16"},
-    {"await_launch", "tile.await_launch", "", "", "awaitLaunch", "ACQBULK"},
-    {"allow_launch", "tile.allow_launch", "", "", "allowLaunch", "PREEXIT"},
-    {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "SHFL"},
-    {"quant_group", "tile.quant_group", "", "", "quantGroup", "SHFL"},
-};
-
-class Sm90Target final : public Target {
+class Sm90Target final : public NvidiaTarget {
 public:
   llvm::StringRef name() const override { return "sm90"; }
   llvm::ArrayRef<Chip> chips() const override { return chipRows; }
-  llvm::ArrayRef<Atom> atoms() const override { return atomRows; }
   Schedule schedule(llvm::StringRef family, const Schedule &problem,
                     const Chip &chip) const override {
     return sm90Schedule(family, problem, chip);
   }
-
-  codegen::EntryStyle entryStyle() const override {
-    return {"#include \"tile.h\"\n\n", [](tile::KernelOp kernel, llvm::ArrayRef<std::string> types,
-                                          llvm::ArrayRef<std::string> names) {
-              std::string parameters;
-              for (auto [type, parameter] : llvm::zip(types, names))
-                parameters += (parameters.empty() ? "" : ", ") + type + " " + parameter;
-              return llvm::formatv(
-                         "extern \"C\" __global__ __launch_bounds__({0}{3}){4} void {1}({2}) {{\n"
-                         "  [[maybe_unused]] u8 *const shared = sharedMemory();\n"
-                         "  [[maybe_unused]] const i64 blockX = blockIdx.x, blockY = blockIdx.y, "
-                         "blockZ = blockIdx.z;\n",
-                         threadsOf(kernel), kernel.getSymName(), parameters,
-                         kernel.getResidents()
-                             ? llvm::formatv(", {0}", *kernel.getResidents()).str()
-                             : "",
-                         clusterOf(kernel))
-                  .str();
-            }};
-  }
-
   const std::map<std::string, std::string> &deviceHeaders() const override {
     return sm90DeviceHeaders();
   }
-
-  std::vector<std::byte> build(const std::string &kernel, const std::string &text,
-                               const Chip &chip) const override {
-    return toolchains::compileCudaObject(kernel, text, deviceHeaders(), options(chip));
-  }
-
-  void inspect(const std::string &kernel, std::span<const std::byte> object,
-               const std::vector<std::string> &patterns) const override {
-    if (!toolchains::findNvdisasm().usable.empty())
-      toolchains::checkPatterns(kernel, toolchains::inspectCudaObject(kernel, object),
-                                {patterns, {}});
-  }
-
-  CodeFacts facts(const std::string &kernel, std::span<const std::byte> object) const override {
-    CodeFacts facts;
-    for (const toolchains::CudaResources &entry : toolchains::readCudaResources(kernel, object)) {
-      facts.registers = entry.registers;
-      facts.spillBytes = entry.stackBytes;
-      facts.codeBytes = entry.codeBytes;
-    }
-    return facts;
-  }
-
-  std::string toolchain(const Chip &chip) const override {
-    return toolchains::cudaToolchainVersion(chip.name);
-  }
-
-  Inspector inspector() const override {
-    const toolchains::NvdisasmSearch &search = toolchains::findNvdisasm();
-    if (!search.usable.empty())
-      return {"nvdisasm " + search.usable.front().version()};
-    return {"", "nvdisasm was not found, so it was not checked that kernels have the instructions "
-                "that their atoms promise; " +
-                    toolchains::nvdisasmHint()};
-  }
-
-  std::string disassemble(const std::string &kernel,
-                          std::span<const std::byte> object) const override {
-    return toolchains::cudaDisassembly(kernel, object);
-  }
-
   /// The text has no instruction of this chip alone, so later ones can build it.
   SourceBuild sourceBuild() const override {
     return {{"sm_90", "sm_100", "sm_103", "sm_107"},
             toolchains::cudaSourceOptions(options(chipRows[0]))};
   }
-
-  std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
-    return {".cu", ".cubin"};
-  }
-
-  uint32_t threadsPerItem(tile::KernelOp kernel) const override { return threadsOf(kernel); }
   std::vector<std::string> activations() const override { return {"bf16", "f32"}; }
-
   llvm::StringRef proof() const override { return "executed"; }
-
-private:
-  static uint32_t threadsOf(tile::KernelOp kernel) {
-    return 32 * uint32_t(kernel.getWarps().value_or(1));
-  }
-
-  static std::string clusterOf(tile::KernelOp kernel) {
-    if (auto cluster = kernel.getCluster())
-      return llvm::formatv(" __cluster_dims__({0}, 1, 1)", *cluster).str();
-    return "";
-  }
-
-  static toolchains::CudaCompileOptions options(const Chip &chip) {
-    toolchains::CudaCompileOptions options;
-    options.arch = chip.name;
-    return options;
-  }
 };
 
 } // namespace

@@ -2,12 +2,14 @@
 // thrown by the launch that has it.
 #include "runtime/base/Error.h"
 #include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "runtime/drivers/host/HostDriver.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -82,6 +84,29 @@ private:
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
+/// A kernel of the CPU, over memory of the emulator.
+class CpuKernel final : public Kernel {
+public:
+  explicit CpuKernel(std::unique_ptr<Kernel> kernel) : kernel(std::move(kernel)) {}
+  const std::string &name() const override { return kernel->name(); }
+  uint32_t parameters() const override { return kernel->parameters(); }
+  const Kernel &own() const { return *kernel; }
+
+private:
+  std::unique_ptr<Kernel> kernel;
+};
+
+class CpuModule final : public Module {
+public:
+  explicit CpuModule(std::unique_ptr<Module> module) : module(std::move(module)) {}
+  std::unique_ptr<Kernel> kernel(const std::string &symbol, const KernelShape &shape) override {
+    return std::make_unique<CpuKernel>(module->kernel(symbol, shape));
+  }
+
+private:
+  std::unique_ptr<Module> module;
+};
+
 class EmulatedEvent final : public Event {
 public:
   bool done() const override { return true; }
@@ -89,7 +114,8 @@ public:
 };
 
 struct LaunchNode {
-  emulator::Program *program;
+  emulator::Program *program; ///< null: `cpu` runs instead
+  const Kernel *cpu;
   Grid grid;
   std::vector<uint64_t> values;
 };
@@ -101,7 +127,8 @@ struct CopyNode {
 
 class EmulatedDevice final : public Device {
 public:
-  EmulatedDevice(const Api &api, const EmulationOptions &options) : api(api) {
+  EmulatedDevice(const Api &api, const EmulationOptions &options)
+      : api(api), cpuOptions{options.threads, /*pin=*/false} {
     Reporter reporter;
     library = api.open({options.target.c_str(), options.seed, options.threads}, reporter.report());
     if (!library)
@@ -120,6 +147,14 @@ public:
   }
   std::unique_ptr<Module> load(std::span<const std::byte> code, std::string_view name) override {
     return std::make_unique<EmulatedModule>(*this, code, name);
+  }
+  std::unique_ptr<Module> loadFallback(std::span<const std::byte> code,
+                                       std::string_view name) override {
+    if (!cpu) {
+      cpu = createHostDriver()->open(0, cpuOptions);
+      cpuStream = cpu->createStream();
+    }
+    return std::make_unique<CpuModule>(cpu->load(code, name));
   }
   std::vector<std::byte> build(const SourceText &source, const std::string &) const override {
     nlohmann::json all = {{"text", source.text}, {"headers", source.headers}};
@@ -142,26 +177,42 @@ public:
       reporter.raise();
   }
   void run(const LaunchNode &node, const std::string &label) {
+    counts.kernelsLaunched++;
+    if (node.cpu) {
+      auto begun = std::chrono::steady_clock::now();
+      cpuStream->launch(*node.cpu, node.grid, node.values, label);
+      std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+      cpuSeconds += took.count();
+      return;
+    }
     Reporter reporter;
     emulator::Launch launch = {
         node.program, {node.grid.x, node.grid.y, node.grid.z}, node.values.data(), label.c_str()};
     if (!api.launch(library, launch, reporter.report()))
       reporter.raise();
-    counts.kernelsLaunched++;
   }
+  /// In kernels, emulated ones and the CPU's.
+  double kernelSeconds() const { return api.counts(library).kernelSeconds + cpuSeconds; }
   LaunchNode nodeOf(const Kernel &kernel, Grid grid, std::span<const uint64_t> parameters,
                     std::string_view label) {
     checkParameters(kernel, parameters.size(), label);
     counts.launchesBuilt++;
-    return {static_cast<const EmulatedKernel &>(kernel).program(),
-            grid,
-            {parameters.begin(), parameters.end()}};
+    LaunchNode node = {nullptr, nullptr, grid, {parameters.begin(), parameters.end()}};
+    if (auto *ofCpu = dynamic_cast<const CpuKernel *>(&kernel))
+      node.cpu = &ofCpu->own();
+    else
+      node.program = static_cast<const EmulatedKernel &>(kernel).program();
+    return node;
   }
 
   const Api &api;
   emulator::Emulator *library = nullptr;
   DeviceInfo description;
   Counters counts;
+  DeviceOptions cpuOptions;
+  std::unique_ptr<Device> cpu; ///< once a kernel of it was loaded
+  std::unique_ptr<Stream> cpuStream;
+  double cpuSeconds = 0;
 };
 
 EmulatedBuffer::EmulatedBuffer(EmulatedDevice &device, uint64_t bytes, MemoryKind kind,
@@ -246,7 +297,8 @@ public:
       return;
     std::vector<emulator::Program *> programs;
     for (const Node &node : list)
-      if (node.launch && !std::ranges::count(programs, node.launch->program))
+      if (node.launch && node.launch->program &&
+          !std::ranges::count(programs, node.launch->program))
         programs.push_back(node.launch->program);
     device.prepare(programs);
     device.counters().graphsPrepared++;
@@ -259,13 +311,13 @@ public:
     if (!ready)
       throw Error("a graph must be instantiated before it is replayed", "emulator driver");
     for (const Node &node : list) {
-      double before = device.api.counts(device.library).kernelSeconds;
+      double before = device.kernelSeconds();
       if (node.launch)
         device.run(*node.launch, node.label);
       else if (node.copy.bytes)
         std::memmove(node.copy.to, node.copy.from, node.copy.bytes);
       if (seconds)
-        *seconds++ = device.api.counts(device.library).kernelSeconds - before;
+        *seconds++ = device.kernelSeconds() - before;
     }
     device.counters().replays++;
   }
@@ -346,12 +398,17 @@ std::string emulationSummary(const Device &device) {
   if (!emulated)
     return "";
   emulator::Counts counts = emulated->api.counts(emulated->library);
+  std::string others;
+  if (uint64_t ofCpu = emulated->counts.kernelsLaunched - counts.launches)
+    others =
+        fmt::format("; {} launches of the CPU's kernels, {:.1f} s", ofCpu, emulated->cpuSeconds);
   return fmt::format(
       "{} launches, {} work items, {} threads, {} meetings of lanes or warps, {} "
       "accesses of shared memory, {} copies; {:.1f} s in kernels, {:.1f} s compiling "
-      "{} kernels ({} from the cache)",
+      "{} kernels ({} from the cache){}",
       counts.launches, counts.workItems, counts.threads, counts.meetings, counts.sharedAccesses,
-      counts.copies, counts.kernelSeconds, counts.compileSeconds, counts.compiled, counts.cached);
+      counts.copies, counts.kernelSeconds, counts.compileSeconds, counts.compiled, counts.cached,
+      others);
 }
 
 } // namespace m3c::hal

@@ -106,6 +106,22 @@ int architectureNumber(const std::string &arch) {
   return number;
 }
 
+/// The first NVRTC that builds for an architecture: the vendor's release notes of the toolkits.
+struct FirstVersion {
+  int architecture;
+  const char *version;
+};
+constexpr FirstVersion firstVersions[] = {
+    {90, "11.8"}, {100, "12.8"}, {103, "12.9"}, {107, "13.4"}};
+
+/// "sm_107a needs NVRTC 13.4 or newer; ", where that is known.
+std::string needs(const std::string &arch) {
+  for (const FirstVersion &first : firstVersions)
+    if (first.architecture == architectureNumber(arch))
+      return fmt::format("{} needs NVRTC {} or newer; ", arch, first.version);
+  return "";
+}
+
 bool probe(const Library &library, const std::string &arch) {
   if (!std::ranges::count(library.architectures, architectureNumber(arch)))
     return false;
@@ -156,9 +172,10 @@ const Library &libraryFor(const std::string &arch, const std::string &what) {
   }
   found.insert(found.end(), all.refused.begin(), all.refused.end());
   throw Error(fmt::format("no compiler for {} was found", what), "NVRTC",
-              found.empty()
-                  ? "no libnvrtc is in a Python environment, a toolkit or the library path"
-                  : fmt::format("{}", fmt::join(found, "; ")),
+              needs(arch) +
+                  (found.empty()
+                       ? "no libnvrtc is in a Python environment, a toolkit or the library path"
+                       : fmt::format("{}", fmt::join(found, "; "))),
               hint());
 }
 

@@ -54,7 +54,8 @@ public:
   }
 
   static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                          const MatrixUnit &unit, bool counted);
+                                          const MatrixUnit &unit, Type query, Type mean,
+                                          bool counted);
 
   void emit() {
     allocate();
@@ -454,17 +455,18 @@ private:
 };
 
 SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                                  const MatrixUnit &unit, bool counted) {
+                                                  const MatrixUnit &unit, Type query, Type mean,
+                                                  bool counted) {
   constexpr int64_t any = ShapedType::kDynamic;
   auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
   auto bits = [&](unsigned width) { return IntegerType::get(context, width); };
   SmallVector<Type> types = BatchRows::parameterTypes(context);
-  types.append({view({any, shape.dims}, bits(16)), view({any}, bits(8))});
+  types.append({view({any, shape.dims}, query), view({any}, bits(8))});
   if (shape.selected)
     types.push_back(view({any}, bits(32)));
-  types.push_back(view({any, shape.dims}, bits(16)));
+  types.push_back(view({any, shape.dims}, mean));
   if (counted) {
     Type f32 = Float32Type::get(context);
     types.append({view({any, shape.dims / unit.columns, unit.lanes, 4}, f32),
@@ -476,33 +478,37 @@ SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const At
 } // namespace
 
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out) {
-  return query.isInteger(16) && out.isInteger(16) && shape.group() <= 16 &&
-         shape.selected <= lanes && StagedSlot::serves(cache, shape.dims);
+  // An FP32 query of an FP8 cache is on no grid.
+  bool exact = query.isInteger(16) || cache.getKv() == m3::CacheStorage::NVFP4;
+  return query == out && exact && shape.group() <= 16 && shape.selected <= lanes &&
+         StagedSlot::serves(cache, shape.dims);
 }
 
 LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionShape &shape, const Schedule &schedule,
-                                  Value query, int64_t poolOffset, Value selection, Value mean,
-                                  StringRef label) {
-  std::string name =
-      formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}", cache.spell(), shape.heads, shape.kvHeads,
-              shape.dims, shape.selected, llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
-              spell(schedule));
+                                  RowBuffer query, int64_t poolOffset, Value selection,
+                                  RowBuffer mean, StringRef label) {
+  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
+                             shape.heads, shape.kvHeads, shape.dims, shape.selected,
+                             llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
+                             spellElements({query.element, mean.element}), spell(schedule));
   int64_t parts = schedule.at("parts");
   bool counted = parts > 1 && !schedule.at("meet");
   int64_t items = step.rows * shape.kvHeads;
   tile::KernelOp kernel = step.kernel(name, [&] {
     KernelBuilder kb(step.module, name, "attention", schedule,
                      MatrixAttention::parameterTypes(step.module.getContext(), shape,
-                                                     step.chip.matrix, counted));
+                                                     step.chip.matrix, query.element, mean.element,
+                                                     counted));
     MatrixAttention(kb, cache, shape, schedule, step.chip.matrix).emit();
     return kb.finish();
   });
   SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-  arguments.append({{query, planir::Access::Read}, {step.pool(poolOffset), planir::Access::Read}});
+  arguments.append(
+      {{query.buffer, planir::Access::Read}, {step.pool(poolOffset), planir::Access::Read}});
   if (selection)
     arguments.push_back({selection, planir::Access::Read});
-  arguments.push_back({mean, planir::Access::Write});
+  arguments.push_back({mean.buffer, planir::Access::Write});
   if (counted) {
     FailureOr<Value> counters = step.counters(items);
     if (failed(counters))

@@ -8,8 +8,9 @@
 
 namespace m3c::kernel {
 
-/// Whether this kernel does it: FP16 operands hold the cache exactly, the query heads of a KV head
-/// fit one left operand, the selection one warp.
+/// Whether this kernel does it: FP16 operands hold the cache and the queries exactly (of BF16
+/// queries what they have above 2^-24), the query heads of a KV head fit one left operand, the
+/// selection one warp.
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
 
 /// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `loaders` (warps that
@@ -19,7 +20,7 @@ bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Typ
 /// memory).
 mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
-                                        Value query, int64_t poolOffset, Value selection,
-                                        Value mean, llvm::StringRef label);
+                                        RowBuffer query, int64_t poolOffset, Value selection,
+                                        RowBuffer mean, llvm::StringRef label);
 
 } // namespace m3c::kernel

@@ -54,6 +54,9 @@ Value MatrixTiles::any(Value rows) {
 
 Value MatrixTiles::loadRows(Value view, Value row, ArrayRef<int64_t> sizes, Value limit,
                             tile::TileType type) {
+  if (cast<tile::ViewType>(view.getType()).getElement().isF32())
+    return tile::LoadOp::create(kb.builder(), type, view, ValueRange{row, kb.index(0)}, limit,
+                                sizes);
   auto stored =
       kb.fragment(type.getRows(), type.getCols(), kb.builder().getBF16Type(), type.getLayout());
   Value rows =

@@ -35,8 +35,8 @@ public:
   Value rowsMax(Value acc);
   Value columnsMax(Value acc);
   Value any(Value rows);
-  /// BF16 rows of a view [rows, dims] as an operand of queries; rows from `limit` on repeat the
-  /// last.
+  /// BF16 or FP32 rows of a view [rows, dims] as an operand of queries; rows from `limit` on repeat
+  /// the last.
   Value loadLeft(Value view, Value row, int64_t k, Value limit);
   Value loadRight(Value view, Value row, int64_t k, int64_t columns, Value limit);
   Value toLeft(Value acc);

@@ -188,7 +188,7 @@ template <int K, int N> M3_INLINE OperandB<f16, K, N> toOperand(const OperandB<b
 
 //===- Memory ---------------------------------------------------------------------------------===//
 
-/// A run of K/4 BF16 elements of a row.
+/// A run of K/4 elements of a row: BF16, or FP32 as FP16.
 template <int K> struct RowRun {
   u32 v[K / 8];
   static M3_INLINE RowRun from(const u16 *p) {
@@ -200,15 +200,23 @@ template <int K> struct RowRun {
     }
     return run;
   }
+  static M3_INLINE RowRun from(const f32 *p) {
+    RowRun run;
+    M3_UNROLL for (int i = 0; i < K / 16; ++i) {
+      float4 words = loadWide<float4>(p + 4 * i);
+      run.v[2 * i] = packF16(words.x, words.y), run.v[2 * i + 1] = packF16(words.z, words.w);
+    }
+    return run;
+  }
 };
 
 /// Number n, or where there are no more than n the last.
 M3_INLINE i64 numberBelow(i64 n, i64 count) { return maximum(minimum(n, count - 1), 0); }
 
 /// Rows of the view, `stride` elements apart; rows from `rows` on repeat the last.
-template <int K> struct LoadFragment<OperandA<bf16, K>> {
-  static M3_INLINE OperandA<bf16, K> from(const u16 *p, i64 stride, i64 rows) {
-    OperandA<bf16, K> a;
+template <class E, int K> struct LoadFragment<OperandA<E, K>> {
+  template <class P> static M3_INLINE OperandA<E, K> from(const P *p, i64 stride, i64 rows) {
+    OperandA<E, K> a;
     M3_UNROLL for (int half = 0; half < 2; ++half) {
       const i64 row = numberBelow(laneId() / 4 + 8 * half, rows);
       const auto run = RowRun<K>::from(p + row * stride + laneId() % 4 * (K / 4));
@@ -218,25 +226,30 @@ template <int K> struct LoadFragment<OperandA<bf16, K>> {
   }
 };
 /// Columns are rows of the view; `rowOf(n)` is that of column n.
-template <int K, int N, class F>
-M3_INLINE OperandB<bf16, K, N> loadColumns(const u16 *p, i64 stride, F rowOf) {
-  OperandB<bf16, K, N> b;
-  M3_UNROLL for (int n = 0; n < N / 8; ++n) {
-    const i64 row = rowOf(8 * n + laneId() / 4);
-    const auto run = RowRun<K>::from(p + row * stride + laneId() % 4 * (K / 4));
-    M3_UNROLL for (int i = 0; i < K / 8; ++i) b.v[n][i / 2][i % 2] = run.v[i];
+template <class T, class P, class F> struct LoadColumns;
+template <class E, int K, int N, class P, class F> struct LoadColumns<OperandB<E, K, N>, P, F> {
+  static M3_INLINE OperandB<E, K, N> from(const P *p, i64 stride, F rowOf) {
+    OperandB<E, K, N> b;
+    M3_UNROLL for (int n = 0; n < N / 8; ++n) {
+      const i64 row = rowOf(8 * n + laneId() / 4);
+      const auto run = RowRun<K>::from(p + row * stride + laneId() % 4 * (K / 4));
+      M3_UNROLL for (int i = 0; i < K / 8; ++i) b.v[n][i / 2][i % 2] = run.v[i];
+    }
+    return b;
   }
-  return b;
+};
+template <class T, class P, class F> M3_INLINE T loadColumns(const P *p, i64 stride, F rowOf) {
+  return LoadColumns<T, P, F>::from(p, stride, rowOf);
 }
-template <int K, int N> struct LoadFragment<OperandB<bf16, K, N>> {
-  static M3_INLINE OperandB<bf16, K, N> from(const u16 *p, i64 stride, i64 rows) {
-    return loadColumns<K, N>(p, stride, [=](i64 n) { return numberBelow(n, rows); });
+template <class E, int K, int N> struct LoadFragment<OperandB<E, K, N>> {
+  template <class P> static M3_INLINE OperandB<E, K, N> from(const P *p, i64 stride, i64 rows) {
+    return loadColumns<OperandB<E, K, N>>(p, stride, [=](i64 n) { return numberBelow(n, rows); });
   }
 };
 /// The rows are those that a list of `count` names, each divided by Per.
 template <class T, int Per>
 M3_INLINE T loadRows(const u16 *p, i64 stride, const i32 *list, i64 count) {
-  return loadColumns<64, T::columns>(p, stride, [=](i64 n) {
+  return loadColumns<T>(p, stride, [=](i64 n) {
     return (i64)((u32)loadAt(list + numberBelow(n, count)) / (u32)Per);
   });
 }
@@ -302,15 +315,18 @@ M3_INLINE void storeColumns(const ColumnsOfAcc<T, N> &in, T *p, i64 stride, i64 
         storeWide(p + column * stride, in.v[n][i]);
     }
 }
-/// Rows of an accumulator whose columns 8n + c are elements Spread · c + n of a row, to BF16, rows
-/// below `rows`.
-template <int Spread, int N>
-M3_INLINE void storeSpread(const FragmentAcc<N> &acc, u16 *p, i64 stride, i64 rows) {
+M3_INLINE void storePair(u16 *p, f32 first, f32 second) {
+  storeWide((u32 *)p, packBf16(first, second));
+}
+M3_INLINE void storePair(f32 *p, f32 first, f32 second) { storeWide(p, float2{first, second}); }
+/// Rows of an accumulator whose columns 8n + c are elements Spread · c + n of a row, to BF16 or
+/// FP32, rows below `rows`.
+template <int Spread, int N, class P>
+M3_INLINE void storeSpread(const FragmentAcc<N> &acc, P *p, i64 stride, i64 rows) {
   M3_UNROLL for (int i = 0; i < 4; ++i) {
     const i64 row = laneId() / 4 + i / 2 * 8;
     if (row < rows)
-      M3_UNROLL for (int n = 0; n < N / 8; n += 2)
-          storeWide((u32 *)(p + row * stride + (laneId() % 4 * 2 + i % 2) * Spread + n),
-                    packBf16(acc.v[n][i], acc.v[n + 1][i]));
+      M3_UNROLL for (int n = 0; n < N / 8; n += 2) storePair(
+          p + row * stride + (laneId() % 4 * 2 + i % 2) * Spread + n, acc.v[n][i], acc.v[n + 1][i]);
   }
 }

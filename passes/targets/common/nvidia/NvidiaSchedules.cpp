@@ -1,0 +1,33 @@
+#include "passes/targets/common/nvidia/NvidiaSchedules.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace m3c {
+
+Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
+  int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
+  bool many = items > chip.units;
+  int64_t residents = many ? chip.residents : 1;
+  int64_t parts = std::max<int64_t>(1, chip.units / items);
+  // Each part of a selection costs the merge; of a long sequence each takes many pages.
+  if (problem.at("selected"))
+    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
+  return {{"consumers", many ? 4 : 8},
+          {"stages", chip.ringBytes / residents / page},
+          {"parts", parts},
+          {"residents", residents},
+          {"meet", 0}};
+}
+
+Schedule matrixScores(const Schedule &problem, const PageChip &chip) {
+  int64_t tileRows = 8 / problem.at("heads"), rows = problem.at("rows");
+  int64_t tiles = (rows + tileRows - 1) / tileRows;
+  bool wide = rows >= 4 * tileRows;
+  return {{"columns", wide ? 32 : 8},
+          {"consumers", wide ? 11 : 15},
+          {"stages", chip.ringBytes / problem.at("page_bytes")},
+          {"parts", std::max<int64_t>(1, chip.units / tiles)}};
+}
+
+} // namespace m3c

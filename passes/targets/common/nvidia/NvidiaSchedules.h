@@ -1,0 +1,23 @@
+// Schedules of kernels that multiply cached pages by mma.sync, by the size of the chip.
+#pragma once
+
+#include "passes/targets/common/Target.h"
+
+namespace m3c {
+
+/// What of a chip they depend on.
+struct PageChip {
+  int64_t units;         ///< multiprocessors
+  int64_t ringBytes;     ///< that the rings of a multiprocessor's work items may take together
+  int64_t residents = 2; ///< work items of a multiprocessor where there are many
+};
+
+/// Attention of single rows. With few rows the pages of one are shared by the work items that fill
+/// the chip, with many several work items of a row each fill a multiprocessor.
+Schedule matrixAttention(const Schedule &problem, const PageChip &chip);
+
+/// Block scores. A tile has rows that fill eight columns; four tiles of one sequence go together.
+/// Pages are shared out over the work items that fill the chip.
+Schedule matrixScores(const Schedule &problem, const PageChip &chip);
+
+} // namespace m3c

@@ -1,0 +1,55 @@
+#include "passes/targets/sm100/Sm100Target.h"
+
+#include "passes/targets/common/nvidia/Incomplete.h"
+#include "passes/targets/sm100/DeviceHeaders.h"
+#include "passes/targets/sm100/Sm100Schedules.h"
+
+namespace m3c {
+namespace {
+
+// Shared memory (227 KiB of a block, 228 of a multiprocessor), registers and clusters: CUDA C++
+// programming guide, table of compute capability 10.x. Tensor memory: PTX ISA, 128 lanes of 512
+// columns.
+constexpr const char *sheet = "published figures of the vendor, not looked up again";
+const Chip chipRows[] = {
+    {"sm_100a",
+     {"sm_100a"},
+     32,
+     192,
+     227 * 1024,
+     8,
+     true,
+     {},
+     {148, 228 * 1024, 512, 64 * 1024, 8e12, 2.25e15, 4.5e15, sheet, false}},
+    {"sm_103a",
+     {"sm_103a"},
+     32,
+     192,
+     227 * 1024,
+     8,
+     true,
+     {},
+     {148, 228 * 1024, 512, 64 * 1024, 8e12, 2.25e15, 4.5e15, sheet, false}},
+};
+
+class Sm100Target final : public DecodeTarget {
+public:
+  llvm::StringRef name() const override { return "sm100"; }
+  llvm::ArrayRef<Chip> chips() const override { return chipRows; }
+  Schedule schedule(llvm::StringRef family, const Schedule &problem,
+                    const Chip &chip) const override {
+    return sm100Schedule(family, problem, chip);
+  }
+  const std::map<std::string, std::string> &deviceHeaders() const override {
+    return sm100DeviceHeaders();
+  }
+  SourceBuild sourceBuild() const override {
+    return {{"sm_100a", "sm_103a"}, toolchains::cudaSourceOptions(options(chipRows[0]))};
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeSm100Target() { return std::make_unique<Sm100Target>(); }
+
+} // namespace m3c

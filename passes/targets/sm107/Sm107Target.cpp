@@ -1,0 +1,45 @@
+#include "passes/targets/sm107/Sm107Target.h"
+
+#include "passes/targets/common/nvidia/Incomplete.h"
+#include "passes/targets/sm107/DeviceHeaders.h"
+#include "passes/targets/sm107/Sm107Schedules.h"
+
+namespace m3c {
+namespace {
+
+// What the vendor's blog says of the chip: 212 multiprocessors that kernels use, 328 KiB of shared
+// memory, 576 columns of tensor memory, dense FP8 products at twice the rate of the chip before.
+// Not known yet and taken from that chip: what a block may have of the shared memory, registers,
+// clusters.
+const Chip chipRows[] = {{"sm_107a",
+                          {"sm_107a"},
+                          32,
+                          192,
+                          227 * 1024,
+                          8,
+                          true,
+                          {},
+                          {212, 328 * 1024, 576, 64 * 1024, 0, 0, 9e15,
+                           "the vendor's blog; registers as on sm_100", false}}};
+
+class Sm107Target final : public DecodeTarget {
+public:
+  llvm::StringRef name() const override { return "sm107"; }
+  llvm::ArrayRef<Chip> chips() const override { return chipRows; }
+  Schedule schedule(llvm::StringRef family, const Schedule &problem,
+                    const Chip &chip) const override {
+    return sm107Schedule(family, problem, chip);
+  }
+  const std::map<std::string, std::string> &deviceHeaders() const override {
+    return sm107DeviceHeaders();
+  }
+  SourceBuild sourceBuild() const override {
+    return {{"sm_107a"}, toolchains::cudaSourceOptions(options(chipRows[0]))};
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeSm107Target() { return std::make_unique<Sm107Target>(); }
+
+} // namespace m3c

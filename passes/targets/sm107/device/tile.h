@@ -1,0 +1,4 @@
+// What a printed kernel includes.
+#pragma once
+
+#include "nvidia.h"
