@@ -77,6 +77,9 @@ Outcome check(Scene &scene, const std::string &chip, int64_t rows,
   Tensor expected = scene.attention(scene.spec.sparse ? &blocks : nullptr);
   int64_t keys = (scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128;
   double tolerance = bound(scene, keys);
+  // Weights of the softmax in FP16, in numerator and denominator, and e^x within 2^-21.
+  if (std::ranges::count(incompleteChips(), chip))
+    tolerance += (0x1p-10 + 0x1p-20) * 6;
   for (size_t i = 0; i < expected.reals.size(); ++i)
     if (!(std::fabs(double(found.attention[i]) - expected.reals[i]) <= tolerance)) {
       ADD_FAILURE() << chip << ", bucket " << rows << ": element " << i << " of row "
@@ -116,6 +119,27 @@ TEST(Attention, Lengths) {
     Scene scene(spec);
     for (const std::string &chip : runnableChips())
       check(scene, chip, 8);
+  }
+}
+
+/// Up to sixteen rows at a time.
+TEST(Attention, DecodeRowsOfTargetsThatHaveNoOther) {
+  std::vector<RowAt> rows = chunkOf(0, 120, 13);
+  rows.push_back({1, 0});
+  rows.push_back({2, 2048});
+  rows.push_back({3, 127});
+  for (bool sparse : {true, false}) {
+    SceneSpec spec = small(rows);
+    spec.sparse = sparse;
+    spec.k = 4;
+    for (auto [bucket, kept] : std::vector<std::pair<int64_t, std::vector<size_t>>>{
+             {1, {14}}, {4, {7, 8, 13}}, {16, {}}}) {
+      Scene scene(spec);
+      if (!kept.empty())
+        scene.keepRows(kept);
+      for (const std::string &chip : incompleteChips())
+        check(scene, chip, bucket);
+    }
   }
 }
 
@@ -247,6 +271,8 @@ TEST(Attention, RowsAloneGiveTheBitsOfTheBatch) {
   SceneSpec spec = small(raggedRows());
   Scene whole(spec);
   for (const std::string &chip : runnableChips()) {
+    if (std::ranges::count(incompleteChips(), chip))
+      continue; // one row is cut into more parts than one of many
     Outcome batch = run(whole, chip, 64);
     for (size_t row : {0, 20, 21, 32, 33, 34}) {
       Scene alone(spec);

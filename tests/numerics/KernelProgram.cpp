@@ -111,6 +111,13 @@ std::vector<std::string> runnableChips() {
   return chips;
 }
 
+std::vector<std::string> incompleteChips() {
+  std::vector<std::string> chips = runnableChips();
+  std::erase_if(chips,
+                [](const std::string &chip) { return findChip(chip).first->fallback().empty(); });
+  return chips;
+}
+
 KernelProgram::KernelProgram(const std::string &module, const std::string &chip, int64_t rows,
                              const std::vector<std::string> &schedule)
     : chip(chip), rows(rows) {

@@ -17,6 +17,9 @@ namespace m3c::numerics {
 std::vector<std::string> hostChips();
 /// These, and one chip of each target that can be emulated.
 std::vector<std::string> runnableChips();
+/// Those of them whose target lacks kernels: matrix instructions for up to 16 FP32 rows, the CPU's
+/// kernels for the rest.
+std::vector<std::string> incompleteChips();
 
 /// What a launch passes: one 64-bit parameter.
 struct Argument {
