@@ -2,7 +2,6 @@
 
 #include "compiler/codegen/CppPrinter.h"
 #include "compiler/driver/Interrupt.h"
-#include "passes/targets/common/Accelerators.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -113,11 +112,9 @@ const Target &requireTarget(const std::string &name) {
   std::vector<std::string> built;
   for (const auto &target : allTargets())
     built.push_back(target->name().str());
-  bool planned = std::ranges::count(plannedTargets(), name, &PlannedTarget::name) > 0;
-  throw Error(planned ? fmt::format("this version does not compile for {} yet", name)
-                      : fmt::format("unknown target '{}'", name),
-              "--target", fmt::format("it compiles for {}", fmt::join(built, ", ")),
-              "`m3c targets` lists them", ExitCode::Usage);
+  throw Error(fmt::format("unknown target '{}'", name), "--target",
+              fmt::format("it compiles for {}", fmt::join(built, ", ")), "`m3c targets` lists them",
+              ExitCode::Usage);
 }
 
 std::vector<KernelText> printKernels(mlir::ModuleOp module, const Chip &chip) {

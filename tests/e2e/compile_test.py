@@ -284,10 +284,6 @@ class Circumstances(Folder):
             self.assertIn(reason, done.stderr)
             self.assertNotIn("!tile", done.stderr)
 
-    def test_a_target_of_a_later_version(self):
-        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", "gfx950", code=2)
-        self.assertIn("does not compile for gfx950 yet", done.stderr)
-
     def test_a_cache_that_cannot_be_written_is_a_warning(self):
         (self.root / "file").write_text("")
         done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(),

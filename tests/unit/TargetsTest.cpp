@@ -26,6 +26,11 @@ const Sample samples[] = {
     {"sm90", cudaText, "^FFMA ", "HGMMA"},
     {"sm100", cudaText, "^FFMA ", "UTCQMMA"},
     {"sm107", cudaText, "^FFMA ", "UTCQMMA"},
+    {"gfx950",
+     "extern \"C\" __attribute__((global)) void k(float *x) {\n"
+     "  const int i = __builtin_amdgcn_workitem_id_x();\n"
+     "  x[i] = __builtin_fmaf(x[i], x[i], x[i]);\n}\n",
+     "^v_fma", "v_mfma"},
 };
 
 } // namespace

@@ -70,11 +70,6 @@ static nlohmann::ordered_json targetsJson() {
       out.back()["fallback"] = target->fallback().str();
     }
   }
-  for (const PlannedTarget &target : plannedTargets())
-    out.push_back({{"name", target.name},
-                   {"available", false},
-                   {"chips", {{{"name", target.chips}, {"toolchain", target.toolchain}}}},
-                   {"proof", "none: this version does not compile for it"}});
   return out;
 }
 

@@ -400,6 +400,7 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                                   {"kv_heads", shape.kvHeads},
                                   {"selected", shape.selected},
                                   {"page_bytes", 2 * cache.slotBytes},
+                                  {"cache_bits", cache.bits()},
                                   {"activation_bits", in.getIntOrFloatBitWidth()},
                                   {"matrix", matrixAttentionServes(shape, cacheType, in, out)}});
   if (schedule.count("consumers")) {

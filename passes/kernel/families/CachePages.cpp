@@ -23,6 +23,20 @@ std::string CachePages::spell() const {
                  type.getGrid() == m3::CacheGrid::E4M3 ? "_e4m3" : "", pageBytes);
 }
 
+int64_t CachePages::bits() const {
+  switch (type.getKv()) {
+  case m3::CacheStorage::F32:
+    return 32;
+  case m3::CacheStorage::BF16:
+    return 16;
+  case m3::CacheStorage::FP8:
+    return 8;
+  case m3::CacheStorage::NVFP4:
+    return 4;
+  }
+  llvm_unreachable("storage");
+}
+
 int64_t dividing(int64_t n, int64_t wanted) {
   while (n % wanted)
     wanted /= 2;

@@ -16,6 +16,8 @@ struct CachePages {
   CachePages(StepLowering &step, m3::CacheType type);
   /// For kernel names: storage, grid and page size.
   std::string spell() const;
+  /// Of a stored element.
+  int64_t bits() const;
   /// Whether groups of 16 dequantised values come in the pair order of tile.dequant_group.
   bool paired() const { return type.getKv() == m3::CacheStorage::NVFP4; }
 };

@@ -320,6 +320,7 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
       step.schedule("index_score", {{"heads", shape.heads},
                                     {"dims", shape.dims},
                                     {"page_bytes", cache.indexSlotBytes},
+                                    {"cache_bits", cache.bits()},
                                     {"activation_bits", query.element.getIntOrFloatBitWidth()},
                                     {"matrix", matrix}});
   matrix = schedule.count("consumers");

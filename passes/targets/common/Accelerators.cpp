@@ -19,10 +19,4 @@ const Accelerator *findAccelerator(std::string_view name) {
   return found == std::end(acceleratorTable) ? nullptr : found;
 }
 
-static constexpr PlannedTarget plannedTable[] = {
-    {"gfx950", "MI350X, MI355X", "clang and lld 22, in process"},
-};
-
-std::span<const PlannedTarget> plannedTargets() { return plannedTable; }
-
 } // namespace m3c

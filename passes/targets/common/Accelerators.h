@@ -18,11 +18,4 @@ std::span<const Accelerator> accelerators();
 /// Null when there is none of that name.
 const Accelerator *findAccelerator(std::string_view name);
 
-/// A target that the design has and this version cannot compile for yet.
-struct PlannedTarget {
-  std::string_view name, chips, toolchain;
-};
-
-std::span<const PlannedTarget> plannedTargets();
-
 } // namespace m3c

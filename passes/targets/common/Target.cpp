@@ -1,5 +1,6 @@
 #include "passes/targets/common/Target.h"
 
+#include "passes/targets/gfx950/Gfx950Target.h"
 #include "passes/targets/sm100/Sm100Target.h"
 #include "passes/targets/sm107/Sm107Target.h"
 #include "passes/targets/sm90/Sm90Target.h"
@@ -26,6 +27,7 @@ const std::vector<std::unique_ptr<Target>> &allTargets() {
     list.push_back(makeSm90Target());
     list.push_back(makeSm100Target());
     list.push_back(makeSm107Target());
+    list.push_back(makeGfx950Target());
     return list;
   }();
   return targets;

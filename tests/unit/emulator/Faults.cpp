@@ -216,9 +216,8 @@ extern "C" __global__ void neighbours(u32 *data) {
 
 } // namespace
 
-/// `all` and those with tensor memory.
-template <class T>
-static std::vector<T> withTensor(std::vector<T> all, const std::vector<T> &more) {
+/// `all` and more.
+template <class T> static std::vector<T> joined(std::vector<T> all, const std::vector<T> &more) {
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -231,7 +230,7 @@ const std::vector<BenchKernel> &soundKernels() {
       {"stored", stored, 64, 256},
       {"neighbours", neighbours, 64, 256, {4, 1, 1}, 2},
   };
-  static const std::vector<BenchKernel> all = withTensor(own, tensorKernels());
+  static const std::vector<BenchKernel> all = joined(joined(own, tensorKernels()), waveKernels());
   return all;
 }
 
@@ -267,7 +266,7 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"PeerOutOfBounds", "neighbours", "shared memory", "loadAt(peer"},
       {"EndsWhileNeighbourReads", "neighbours", "", ""},
   };
-  static const std::vector<PlantedFault> all = withTensor(own, tensorFaults());
+  static const std::vector<PlantedFault> all = joined(joined(own, tensorFaults()), waveFaults());
   return all;
 }
 

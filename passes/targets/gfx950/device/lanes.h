@@ -57,4 +57,5 @@ M3_INLINE i32 largestOfLanes(i32 value) {
 }
 /// A bit for each lane where a condition holds.
 M3_INLINE u64 lanesWhere(bool condition) { return lanesThat(condition); }
+M3_INLINE i32 countLanes(u32 lanes) { return __builtin_popcount(lanes); }
 M3_INLINE bool anyLane(bool condition) { return lanesThat(condition) != 0; }

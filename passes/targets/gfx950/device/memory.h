@@ -30,6 +30,28 @@ M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
   return anyOfItem(last);
 }
 
+/// Conditions that hold, of rows of 32: the lower half of the wave has each once.
+template <int R> M3_INLINE i64 countOf(const Tile<bool, R, 32> &takes) {
+  i64 count = 0;
+  M3_UNROLL for (int r = 0; r < R; ++r) count += countLanes((u32)lanesWhere(takes.v[r][0]));
+  return count;
+}
+/// Elements for which they hold, one behind the other, at most `limit`.
+template <class T, int R>
+M3_INLINE void compact(const Tile<T, R, 32> &values, T *p, const Tile<bool, R, 32> &takes,
+                       i64 limit) {
+  warpBarrier();
+  i32 before = 0;
+  M3_UNROLL for (int r = 0; r < R; ++r) {
+    const u32 lanes = (u32)lanesWhere(takes.v[r][0]);
+    const i32 place = before + countLanes(lanes & (u32)((1ul << laneId()) - 1));
+    if (laneId() < 32 && takes.v[r][0] && place < limit)
+      storeAt(p + place, values.v[r][0]);
+    before += countLanes(lanes);
+  }
+  warpBarrier();
+}
+
 /// Stages that copies fill past the registers. The i-th use of the ring is in stage i % Stages. Two
 /// counters of each stage only grow: how often it was filled, and how many waves have released it.
 template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {

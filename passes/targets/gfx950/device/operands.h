@@ -51,6 +51,9 @@ template <int N> struct FragmentAcc {
 template <class T> struct RowsOfAcc {
   T v;
 };
+template <> struct RowsOfAcc<bool> {
+  u32 v; // a byte would live in memory
+};
 /// 1 × N: the columns of the lane.
 template <class T, int N> struct ColumnsOfAcc {
   T v[N / 16][4];
@@ -173,7 +176,7 @@ template <int N> M3_INLINE ColumnsOfAcc<f32, N> reduceMaxOrNanColumns(const Frag
   return out;
 }
 /// Whether a condition holds for any row.
-M3_INLINE bool anyOf(const RowsOfAcc<bool> &in) { return anyLane(in.v); }
+M3_INLINE bool anyOf(const RowsOfAcc<bool> &in) { return anyLane(in.v != 0); }
 
 //===- From one product to the next -----------------------------------------------------------===//
 

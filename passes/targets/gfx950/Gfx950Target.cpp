@@ -1,0 +1,140 @@
+#include "passes/targets/gfx950/Gfx950Target.h"
+
+#include "compiler/toolchains/HipCompiler.h"
+#include "compiler/toolchains/HipResources.h"
+#include "compiler/toolchains/Inspect.h"
+#include "passes/targets/gfx950/DeviceHeaders.h"
+#include "passes/targets/gfx950/Gfx950Schedules.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace m3c {
+namespace {
+
+// Waves of 64 lanes, 160 KiB of LDS of a compute unit (64 bytes of it hold an answer that waves
+// give each other), 512 vector registers of each lane that the waves of a SIMD share, four SIMDs:
+// CDNA4 instruction set architecture reference guide and white paper. 128 registers are what
+// sixteen waves of a compute unit have each. Bandwidth, compute units and dense peaks are those of
+// the MI355X's data sheet.
+constexpr const char *sheet = "CDNA4 ISA guide and data sheets of the vendor, not looked up again";
+const Chip chipRows[] = {
+    {"gfx950",
+     {"gfx950"},
+     64,
+     128,
+     160 * 1024 - 64,
+     1,
+     false,
+     {.lanes = 64,
+      .columns = 16,
+      .k = 32,
+      .k8 = 128,
+      .e4m3 = true,
+      .turn = 3,
+      .roleBarriers = false},
+     {256, 160 * 1024, 0, 4 * 512 * 64, 8e12, 2.5e15, 5e15, sheet, false}},
+};
+
+const Atom atomRows[] = {
+    {"mfma_16x16x128_e4m3", "tile.mma", "e4m3", "", "mmaFragments", "v_mfma_f32_16x16x128_f8f6f4"},
+    {"mfma_16x16x32_f16", "tile.mma", "f16", "", "mmaFragments", "v_mfma_f32_16x16x32_f16"},
+    {"cached_e2m1", "tile.load_cached", "e2m1", "", "cached_e2m1", "v_perm_b32"},
+    {"load_lds", "tile.fill_stage", "", "", "copyToShared", "global_load_lds_dwordx4"},
+};
+
+uint32_t threadsOf(tile::KernelOp kernel) { return 64 * uint32_t(kernel.getWarps().value_or(1)); }
+
+class Gfx950Target final : public Target {
+public:
+  llvm::StringRef name() const override { return "gfx950"; }
+  llvm::ArrayRef<Chip> chips() const override { return chipRows; }
+  llvm::ArrayRef<Atom> atoms() const override { return atomRows; }
+  Schedule schedule(llvm::StringRef family, const Schedule &problem,
+                    const Chip &chip) const override {
+    return gfx950Schedule(family, problem, chip);
+  }
+
+  bool emits(llvm::StringRef family, const Schedule &problem) const override {
+    constexpr int64_t mostRows = 16; // of a decode step
+    if (problem.at("rows") > mostRows)
+      return false;
+    if (family == "block_topk")
+      return problem.at("k") <= 32; // a lane for each choice
+    return (family == "index_score" || family == "attention") && problem.at("matrix") &&
+           problem.at("cache_bits") == 4;
+  }
+  llvm::StringRef fallback() const override { return "x86-avx2"; }
+  llvm::StringRef emitted() const override {
+    return "index_score, block_topk, attention of NVFP4 caches, in steps of up to 16 rows";
+  }
+
+  codegen::EntryStyle entryStyle() const override {
+    return {"#include \"tile.h\"\n\n", [](tile::KernelOp kernel, llvm::ArrayRef<std::string> types,
+                                          llvm::ArrayRef<std::string> names) {
+              std::string parameters;
+              for (auto [type, parameter] : llvm::zip(types, names))
+                parameters += (parameters.empty() ? "" : ", ") + type + " " + parameter;
+              return llvm::formatv("extern \"C\" __global__ M3_THREADS({0}) void {1}({2}) {{\n"
+                                   "  [[maybe_unused]] u8 *const shared = sharedMemory();\n"
+                                   "  [[maybe_unused]] const i64 blockX = blockNumberX(), blockY = "
+                                   "blockNumberY(), blockZ = blockNumberZ();\n",
+                                   threadsOf(kernel), kernel.getSymName(), parameters)
+                  .str();
+            }};
+  }
+
+  const std::map<std::string, std::string> &deviceHeaders() const override {
+    return gfx950DeviceHeaders();
+  }
+
+  std::vector<std::byte> build(const std::string &kernel, const std::string &text,
+                               const Chip &chip) const override {
+    toolchains::HipCompileOptions options;
+    options.arch = chip.name;
+    return toolchains::compileHipObject(kernel, text, deviceHeaders(), options);
+  }
+
+  void inspect(const std::string &kernel, std::span<const std::byte> object,
+               const std::vector<std::string> &patterns) const override {
+    // A flat access counts as one of both memories: waits would wait for all.
+    toolchains::checkPatterns(kernel, toolchains::inspectObject(kernel, object),
+                              {patterns, {"^flat_(load|store|atomic)"}});
+  }
+
+  CodeFacts facts(const std::string &kernel, std::span<const std::byte> object) const override {
+    CodeFacts facts;
+    for (const toolchains::HipResources &entry : toolchains::readHipResources(kernel, object)) {
+      facts.registers = entry.vectorRegisters;
+      facts.spillBytes = entry.scratchBytes;
+    }
+    facts.codeBytes = toolchains::inspectObject(kernel, object).textBytes;
+    return facts;
+  }
+
+  std::string toolchain(const Chip &chip) const override {
+    return toolchains::hostToolchainVersion() + " " + chip.name;
+  }
+  Inspector inspector() const override { return {toolchains::inspectorVersion()}; }
+  std::string disassemble(const std::string &kernel,
+                          std::span<const std::byte> object) const override {
+    return toolchains::inspectObject(kernel, object).text();
+  }
+  /// Options as hipRTC takes them.
+  SourceBuild sourceBuild() const override {
+    return {{"gfx950"}, {"--offload-arch=gfx950", "-std=c++20", "-O3", "-ffp-contract=off"}};
+  }
+  std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
+    return {".hip", ".co"};
+  }
+  uint32_t threadsPerItem(tile::KernelOp kernel) const override { return threadsOf(kernel); }
+  llvm::StringRef proof() const override {
+    return "executed in the emulator; machine code inspected";
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeGfx950Target() { return std::make_unique<Gfx950Target>(); }
+
+} // namespace m3c
