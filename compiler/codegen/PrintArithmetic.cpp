@@ -126,6 +126,13 @@ LogicalResult Printer::conversion(Operation *op) {
              origin(op));
         return success();
       })
+      .Case([&](QuantGroupsOp op) {
+        std::string codes = fresh(op.getCodes(), "g"), scales = fresh(op.getScales(), "scales");
+        line(formatv("auto [{0}, {1}] = {2}({3});", codes, scales,
+                     atomCall(op.getAtom(), "quantGroups"), name(op.getInput())) +
+             origin(op));
+        return success();
+      })
       .Default([](Operation *) { return failure(); });
 }
 

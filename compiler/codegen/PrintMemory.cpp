@@ -82,6 +82,14 @@ LogicalResult Printer::synchronisation(Operation *op) {
         line(atomCall(op.getAtom(), "allowLaunch") + "();" + origin(op));
         return success();
       })
+      .Case([&](ClusterArriveOp op) {
+        line("clusterArrive();" + origin(op));
+        return success();
+      })
+      .Case([&](ClusterWaitOp op) {
+        line("clusterWait();" + origin(op));
+        return success();
+      })
       .Case([&](ClusterBarrierOp op) {
         line("clusterBarrier();" + origin(op));
         return success();
@@ -201,7 +209,8 @@ LogicalResult Printer::tileAccess(Operation *op) {
         return success();
       })
       .Case([&](StoreTransposedOp op) {
-        line(formatv("storeTransposed({0}, {1}, {2});", name(op.getValue()),
+        std::string across = op.getAcross() ? formatv("Across<{0}>", *op.getAcross()).str() : "";
+        line(formatv("storeTransposed{0}({1}, {2}, {3});", across, name(op.getValue()),
                      address(op.getView(), op.getIndices()),
                      op.getView().getType().getStride(op.getIndices().size() - 2)) +
              origin(op));

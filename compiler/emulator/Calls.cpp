@@ -48,6 +48,14 @@ void clusterBarrier(m3emu::Thread *thread) {
   M3C_CALLER(thread);
   cluster.clusterBarrier(caller);
 }
+void arriveAtCluster(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.arriveAtCluster(caller);
+}
+void awaitCluster(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.awaitCluster(caller);
+}
 void initBarrier(m3emu::Thread *thread, void *barrier, unsigned arrivals) {
   M3C_CALLER(thread);
   cluster.copies().initBarrier(caller, barrier, arrivals);
@@ -164,40 +172,18 @@ void tensorCommit(m3emu::Thread *thread, void *barrier) {
 } // namespace
 
 const m3emu::Calls &calls() {
-  static constexpr m3emu::Calls table = {meet,
-                                         readShared,
-                                         writeShared,
-                                         checkGlobal,
-                                         fail,
-                                         barrier,
-                                         barrierOr,
-                                         clusterBarrier,
-                                         initBarrier,
-                                         arrive,
-                                         waitBarrier,
-                                         testBarrier,
-                                         startCounter,
-                                         raise,
-                                         awaitCounter,
-                                         copyAsync,
-                                         commitCopies,
-                                         waitCopies,
-                                         arriveAfterCopies,
-                                         copyBulk,
-                                         storeBulk,
-                                         commitBulk,
-                                         waitBulk,
-                                         fenceProxy,
-                                         readSharedAsync,
-                                         tensorAllocate,
-                                         tensorFree,
-                                         tensorRelinquish,
-                                         tensorLoad,
-                                         tensorStore,
-                                         tensorWait,
-                                         tensorTake,
-                                         tensorFence,
-                                         tensorMultiply,
+  static constexpr m3emu::Calls table = {meet,           readShared,     writeShared,
+                                         checkGlobal,    fail,           barrier,
+                                         barrierOr,      clusterBarrier, arriveAtCluster,
+                                         awaitCluster,   initBarrier,    arrive,
+                                         waitBarrier,    testBarrier,    startCounter,
+                                         raise,          awaitCounter,   copyAsync,
+                                         commitCopies,   waitCopies,     arriveAfterCopies,
+                                         copyBulk,       storeBulk,      commitBulk,
+                                         waitBulk,       fenceProxy,     readSharedAsync,
+                                         tensorAllocate, tensorFree,     tensorRelinquish,
+                                         tensorLoad,     tensorStore,    tensorWait,
+                                         tensorTake,     tensorFence,    tensorMultiply,
                                          tensorCommit};
   return table;
 }

@@ -86,6 +86,7 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   for (Warp &warp : warps)
     reorder(warp);
   wholeCluster = {};
+  meeting = {};
   exitedThreads = 0;
   transfers->begin(clock);
   for (Item &item : items) {
@@ -117,7 +118,7 @@ void Cluster::prepareWarp(unsigned index) {
   warp.fenced.reset(knowledgeEntries(), clock);
   for (unsigned i = unsigned(warps.size()) + 1; i < knowledgeEntries(); ++i)
     warp.knowledge.of[i] = warp.fenced.of[i] = {};
-  warp.hasOwn = false;
+  warp.hasOwn = warp.owesWait = false;
   warp.threads.resize(lanes);
   runnable.add(index);
 }
@@ -393,102 +394,6 @@ void Cluster::meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *con
   completeMeeting(thread, mask, orders);
 }
 
-//===- Barriers of work items and clusters ----------------------------------------------------===//
-
-void Cluster::barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits) {
-  Item &item = items[thread.home->rank];
-  if (id >= item.barriers.size())
-    fail(thread, fmt::format("names barrier {}, of {}", id, item.barriers.size()));
-  if (threads % shape->lanes || threads > shape->threads)
-    fail(thread, fmt::format("asks for a barrier of {} threads, of {} in warps of {}", threads,
-                             shape->threads, shape->lanes));
-  come(thread, item.barriers[id], waits ? "a barrier" : "an arrival at a barrier", threads,
-       threads ? threads : shape->threads - item.exitedThreads, waits);
-}
-
-bool Cluster::barrierOr(FibreThread &thread, bool holds) {
-  Item &item = items[thread.home->rank];
-  item.barriers[0].holds |= holds;
-  barrier(thread, 0, 0, true);
-  return item.lastHolds; // nobody comes to the next one before all have left this one
-}
-
-void Cluster::clusterBarrier(FibreThread &thread) {
-  come(thread, wholeCluster, "a barrier of the cluster", 0,
-       shape->threads * shape->cluster - exitedThreads, true);
-}
-
-void Cluster::come(FibreThread &thread, Barrier &barrier, const char *what, unsigned threads,
-                   unsigned needed, bool waits) {
-  Warp &warp = *thread.home;
-  uint64_t lane = uint64_t(1) << thread.lane;
-  if (!warp.arrived)
-    warp.what = what;
-  else if (std::strcmp(warp.what, what) != 0)
-    fail(thread, fmt::format("is at {} while other lanes of its warp are at {}", what, warp.what));
-  warp.arrived |= lane;
-  warp.ready &= ~lane;
-  thread.waitsFor = what;
-  if (warp.arrived != (warp.all & ~warp.exited))
-    return leave(thread);
-  warp.arrived = 0;
-  orderWarp(warp);
-  if (barrier.joined.has(warp.index))
-    fail(thread, fmt::format("comes to {} again before it is complete", what));
-  if (barrier.joined.any() && barrier.expected != threads)
-    fail(thread, fmt::format("comes to {} with {} threads, others with {}", what, threads,
-                             barrier.expected));
-  arriveAtBarrier(warp, barrier, threads, needed, waits);
-  if (!waits)
-    warp.ready |= warp.all & ~warp.exited;
-  if (!(warp.ready & lane)) {
-    warp.next = thread.lane;
-    leave(thread);
-  }
-}
-
-void Cluster::arriveAtBarrier(Warp &warp, Barrier &barrier, unsigned threads, unsigned needed,
-                              bool waits) {
-  if (!barrier.joined.any()) {
-    barrier.expected = threads;
-    barrier.knowledge = warp.knowledge;
-    barrier.fenced = warp.fenced;
-  } else {
-    barrier.knowledge.join(warp.knowledge);
-    barrier.fenced.join(warp.fenced);
-  }
-  barrier.latest = std::max(barrier.latest, warp.now);
-  barrier.joined.add(warp.index);
-  if (waits)
-    barrier.waiting.add(warp.index);
-  barrier.arrived += unsigned(std::popcount(warp.all & ~warp.exited));
-  if (barrier.arrived >= needed) {
-    items[warp.rank].lastHolds = barrier.holds;
-    completeBarrier(barrier);
-  }
-}
-
-void Cluster::completeBarrier(Barrier &barrier) {
-  // All go on from one time, later than every access before.
-  uint32_t time = barrier.latest + 1;
-  for (Warp &warp : warps)
-    if (barrier.waiting.has(warp.index))
-      barrier.knowledge.of[warp.index] = {time, 0};
-  for (Warp &warp : warps) {
-    if (!barrier.waiting.has(warp.index))
-      continue;
-    warp.knowledge = barrier.knowledge;
-    warp.fenced = barrier.fenced;
-    warp.now = warp.synced = time;
-    warp.least = warp.knowledge.least(warps.size());
-    for (FibreThread *thread : warp.threads)
-      if (!(warp.exited >> thread->lane & 1))
-        wake(*thread);
-  }
-  ++count.meetings;
-  barrier = {};
-}
-
 //===- Memory ---------------------------------------------------------------------------------===//
 
 Accessor Cluster::accessor(const FibreThread &thread) const {
@@ -547,6 +452,8 @@ bool Cluster::checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, b
   Item &item = items[rank];
   if (item.exitedThreads == shape->threads)
     fail(thread, fmt::format("{} shared memory of a work item that has ended", verb));
+  if (!meeting.number)
+    fail(thread, fmt::format("{} shared memory of a work item that may not have begun", verb));
   ++count.sharedAccesses;
   complain(thread, writes ? item.shadow.write(accessor(thread), offset, unsigned(bytes))
                           : item.shadow.read(accessor(thread), offset, unsigned(bytes)));

@@ -91,8 +91,10 @@ struct Warp {
   unsigned budget = 0; ///< meetings until another warp may run
   uint32_t now = 0, synced = 0;
   Knowledge knowledge, fenced;
-  uint32_t least = 0;  ///< knowledge.least()
-  bool hasOwn = false; ///< some thread knows more
+  uint32_t least = 0;        ///< knowledge.least()
+  bool hasOwn = false;       ///< some thread knows more
+  bool owesWait = false;     ///< has arrived at the barrier of the cluster
+  uint64_t meetingsSeen = 0; ///< of the cluster, when it did
   unsigned long words[2][m3emu::mostLanes];
   void *slots[m3emu::mostLanes];
 };
@@ -146,6 +148,8 @@ public:
   void barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits);
   bool barrierOr(FibreThread &thread, bool holds);
   void clusterBarrier(FibreThread &thread);
+  void arriveAtCluster(FibreThread &thread);
+  void awaitCluster(FibreThread &thread);
   void readShared(FibreThread &thread, uint64_t offset, unsigned bytes);
   void writeShared(FibreThread &thread, uint64_t offset, unsigned bytes);
   void checkGlobal(FibreThread &thread, const void *address, uint64_t bytes, bool writes);
@@ -164,10 +168,17 @@ public:
 private:
   struct Barrier {
     unsigned arrived = 0, expected = 0;
-    WarpSet waiting, joined;
+    WarpSet waiting, joined, ordered; ///< ordered: whose accesses before come before those after
     Knowledge knowledge, fenced;
     uint32_t latest = 0;
     bool holds = false; ///< for barrierOr: somebody says so
+  };
+
+  /// The last barrier of the cluster that was complete, for those who ask later.
+  struct Meeting {
+    uint64_t number = 0;
+    Knowledge knowledge, fenced;
+    uint32_t time = 0;
   };
 
   /// One work item.
@@ -203,11 +214,14 @@ private:
   void cameFrom(boost::context::detail::transfer_t from);
   void completeMeeting(FibreThread &thread, uint64_t lanes, bool orders);
   void meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *const *), bool orders);
+  bool gather(FibreThread &thread, const char *what);
+  void comeToCluster(FibreThread &thread, bool waits);
   /// Comes to a barrier with the whole warp; `needed` threads complete it.
   void come(FibreThread &thread, Barrier &barrier, const char *what, unsigned threads,
             unsigned needed, bool waits);
   void arriveAtBarrier(Warp &warp, Barrier &barrier, unsigned threads, unsigned needed, bool waits);
   void completeBarrier(Barrier &barrier);
+  void learnOf(Warp &warp, const Knowledge &knowledge, const Knowledge &fenced, uint32_t time);
   void wake(FibreThread &thread);
   void orderWarp(Warp &warp);
   /// Of a Knowledge (Clocks.h).
@@ -238,6 +252,7 @@ private:
   WarpSet runnable;
   unsigned exitedThreads = 0;
   Barrier wholeCluster;
+  Meeting meeting;
   std::unique_ptr<Transfers> transfers;
   std::vector<FibreThread> threads;
   m3emu::Current current{};

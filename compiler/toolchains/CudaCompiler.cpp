@@ -63,9 +63,12 @@ void compile(nvrtc::Program &program, const std::string &kernel, const CudaCompi
 } // namespace
 
 std::vector<std::string> cudaSourceOptions(const CudaCompileOptions &options) {
-  std::vector<std::string> out = {
-      "--std=c++20", options.contraction == Contraction::On ? "--fmad=true" : "--fmad=false",
-      "--no-source-include"}; // nothing from the working folder
+  std::vector<std::string> out = {"--std=c++20",
+                                  // lambdas in kernels: 13.0 takes them for functions of the host
+                                  "--device-as-default-execution-space",
+                                  options.contraction == Contraction::On ? "--fmad=true"
+                                                                         : "--fmad=false",
+                                  "--no-source-include"}; // nothing from the working folder
   out.insert(out.end(), options.extra.begin(), options.extra.end());
   return out;
 }

@@ -169,6 +169,8 @@ LogicalResult StoreTransposedOp::verify() {
     return failure();
   if (getValue().getType().getLayout() != Layout::MmaAcc || !view.getElement().isF32())
     return emitOpError("T-M12: an accumulator and a view of f32 expected");
+  if (getAcross() && (*getAcross() < 1 || view.getSpace() != Space::Shared))
+    return emitOpError("T-M23: rows are shared out over work items of a cluster, in shared memory");
   return success();
 }
 
@@ -559,6 +561,19 @@ LogicalResult DequantGroupOp::verify() {
 }
 LogicalResult QuantGroupOp::verify() {
   return verifyGroup(*this, getCodes().getType(), getInput().getType());
+}
+LogicalResult QuantGroupsOp::verify() {
+  TileType values = getInput().getType(), codes = getCodes().getType(),
+           scales = getScales().getType();
+  int64_t groups = scales.getCols();
+  bool oneRow = values.getRows() == 1 && codes.getRows() == 1 && scales.getRows() == 1;
+  bool fits = values.getCols() == 16 * groups && codes.getCols() == 8 * groups;
+  bool elements = values.getElement().isF32() && codes.getElement().isInteger(8) &&
+                  scales.getElement().isInteger(8);
+  if (oneRow && fits && elements)
+    return success();
+  return emitOpError(
+      "T-A9: N groups are 8·N bytes, N scales (i8) and 16·N values (f32) of one row");
 }
 
 #define GET_OP_CLASSES

@@ -179,11 +179,14 @@ def Tile_StoreTransposedOp : Tile_Op<"store_transposed"> {
   let summary = "an accumulator to memory, its columns as rows";
   let description = [{
     `view[row + n, col + m] = acc[m, n]` for a tile in layout `mma_acc`: each column of the product, a
-    row of the batch, becomes a run of outputs.
+    row of the batch, becomes a run of outputs. `across` work items of a cluster share the rows: row n is
+    row n / across of that view in the shared memory of work item n modulo across.
   }];
   let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
-                       Variadic<Index>:$indices);
-  let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
+                       Variadic<Index>:$indices, OptionalAttr<I64Attr>:$across);
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` (`across` $across^)? attr-dict `:` type($value) `,` type($view)
+  }];
   let hasVerifier = 1;
 }
 
@@ -252,46 +255,7 @@ def Tile_ArriveOp : Tile_Op<"arrive"> {
   let hasVerifier = 1;
 }
 
-def Tile_ClusterBarrierOp : Tile_Op<"cluster_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "all threads of the cluster have reached this point";
-  let description = [{
-    Shared stores before it are seen through `tile.peer` after it. A work item must not end while others
-    may still read its shared memory.
-  }];
-  let assemblyFormat = "attr-dict";
-  let hasVerifier = 1;
-}
-
-def Tile_AwaitLaunchOp : Tile_Op<"await_launch", [HasParent<"KernelOp">,
-                                                 MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "the launch before this one has ended, and its stores are seen";
-  let description = [{
-    A kernel with this operation may begin before the launch before it has ended. All work items come here
-    before they read or write what another launch reads or writes. Set by `tile-overlap-launches` where a
-    kernel has none.
-  }];
-  let arguments = (ins OptionalAttr<StrAttr>:$atom);
-  let assemblyFormat = "attr-dict";
-}
-
-def Tile_AllowLaunchOp : Tile_Op<"allow_launch", [HasParent<"KernelOp">,
-                                                 MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "the next launch may begin";
-  let description = [{
-    It does once every work item has come here or ended, if its kernel has a `tile.await_launch`; it waits
-    there for the end of this launch.
-  }];
-  let arguments = (ins OptionalAttr<StrAttr>:$atom);
-  let assemblyFormat = "attr-dict";
-}
-
-def Tile_PeerOp : Tile_Op<"peer", [Pure, AllTypesMatch<["source", "view"]>]> {
-  let summary = "the same shared buffer of another work item of the cluster";
-  let arguments = (ins Tile_ViewType:$source, Index:$rank);
-  let results = (outs Tile_ViewType:$view);
-  let assemblyFormat = "$source `[` $rank `]` attr-dict `:` type($view)";
-  let hasVerifier = 1;
-}
+include "dialects/tile/TileLaunchOps.td"
 
 //===- Pipelines ------------------------------------------------------------------------------===//
 
@@ -582,6 +546,15 @@ def Tile_QuantGroupOp : Tile_Op<"quant_group", [Pure]> {
   let arguments = (ins Tile_TileType:$input, OptionalAttr<StrAttr>:$atom);
   let results = (outs Tile_TileType:$codes, I8:$scale);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($codes)";
+  let hasVerifier = 1;
+}
+
+def Tile_QuantGroupsOp : Tile_Op<"quant_groups", [Pure]> {
+  let summary = "a row of FP32 values to NVFP4 cache groups, all at once";
+  let description = [{ Each 16 values as by `tile.quant_group`; `scales` has one of each. }];
+  let arguments = (ins Tile_TileType:$input, OptionalAttr<StrAttr>:$atom);
+  let results = (outs Tile_TileType:$codes, Tile_TileType:$scales);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($codes) `,` type($scales)";
   let hasVerifier = 1;
 }
 

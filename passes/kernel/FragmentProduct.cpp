@@ -26,21 +26,31 @@ public:
         panels(product.schedule.at("panels")), kSplit(product.schedule.at("k_split")),
         columns(product.schedule.at("warps") / kSplit), warpPanels(panels / columns),
         ahead(product.schedule.at("ahead")), units(shape.k / fragmentK),
-        parts(kSplit * kb.cluster()) {}
+        parts(kSplit * kb.cluster()),
+        early(product.schedule.count("one_tile") ? choiceOf(product.schedule, "early") : 0),
+        meets(partsMeet(kb, product)) {}
 
   void emit(Epilogue epilogue) {
+    if (early == 2)
+      kb.allowLaunch();
+    if (meets)
+      tile::ClusterArriveOp::create(kb.builder());
     Value warp = kb.warpId();
     Value local = kb.div(warp, columns);
     kWarp = kb.add(kb.mul(kb.clusterRank(), kSplit), local);
     firstPanel = kb.mul(kb.rem(warp, columns), warpPanels);
-    Value partial = kb.alloc({kSplit, rows, panels * panelOutputs}, kb.f32Type());
+    int64_t sharers = meets ? kb.cluster() : 1;
+    Value partial = kb.alloc(
+        {kSplit * sharers, (rows + sharers - 1) / sharers, panels * panelOutputs}, kb.f32Type());
+    IntegerAttr across = meets ? kb.builder().getI64IntegerAttr(sharers) : IntegerAttr();
     auto tile = [&](Value row) {
       Values sums = sumOverK(row);
       auto storePart = [&] {
         for (int64_t p = 0; p < warpPanels; ++p)
-          tile::StoreTransposedOp::create(
-              kb.builder(), sums[size_t(p)], partial,
-              ValueRange{local, kb.index(0), kb.mul(kb.add(firstPanel, p), panelOutputs)});
+          tile::StoreTransposedOp::create(kb.builder(), sums[size_t(p)], partial,
+                                          ValueRange{meets ? kWarp : local, kb.index(0),
+                                                     kb.mul(kb.add(firstPanel, p), panelOutputs)},
+                                          across);
       };
       addParts(kb, product, partial, row, storePart, [&](Value sum, Value at) {
         epilogue(shape.format() == tile::Format::E2M1 ? unscaled(sum) : sum, at);
@@ -72,6 +82,8 @@ private:
       sums.push_back(tile::FillOp::create(
           kb.builder(), kb.fragment(16, rows, kb.f32Type(), tile::Layout::MmaAcc), kb.f32(0)));
     int64_t each = units / parts, batches = each / ahead; // what all warps have alike
+    if (isOn(product.schedule, "straight") && units % parts == 0)
+      return sumStraight(row, each, sums);
     Value next = kWarp;
     if (!batches)
       begin();
@@ -102,10 +114,39 @@ private:
   /// Once in a kernel: weights are under way, which no launch makes; all else waits for the launch
   /// before.
   void begin() {
-    if (begun || !product.schedule.count("one_tile") || !isOn(product.schedule, "early"))
+    if (begun || !early)
       return;
     begun = true;
     kb.awaitLaunch();
+    if (early == 1)
+      kb.allowLaunch();
+  }
+
+  /// Without a loop: weights are under way `ahead` fragments before their product, the activations,
+  /// which are nearer, `ahead_rows`.
+  Values sumStraight(Value row, int64_t each, Values sums) {
+    int64_t rowsAhead = choiceOf(product.schedule, "ahead_rows", ahead);
+    SmallVector<Unit> all(static_cast<size_t>(each));
+    auto unit = [&](int64_t i) { return kb.add(kWarp, i * parts); };
+    auto weigh = [&](int64_t i) {
+      if (i < each)
+        all[size_t(i)] = loadWeights(unit(i));
+    };
+    auto activate = [&](int64_t i) {
+      if (i < each)
+        all[size_t(i)].activations = loadActivations(row, kb.mul(unit(i), fragmentK));
+    };
+    for (int64_t i = 0; i < ahead; ++i)
+      weigh(i);
+    begin();
+    for (int64_t i = 0; i < rowsAhead; ++i)
+      activate(i);
+    for (int64_t i = 0; i < each; ++i) {
+      add(all[size_t(i)], sums);
+      weigh(i + ahead);
+      activate(i + rowsAhead);
+    }
+    return sums;
   }
 
   Values addBatches(Value row, int64_t batches, Values sums) {
@@ -219,6 +260,8 @@ private:
   const PackedWeight &shape;
   const int64_t rows, panels, kSplit, columns, warpPanels, ahead, units;
   const int64_t parts; ///< warps of the cluster that share K
+  const int64_t early; ///< weights before the wait; 2: the next launch is allowed before as well
+  const bool meets;
   Value kWarp, firstPanel;
   bool begun = false;
 };

@@ -22,7 +22,7 @@ KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef family,
 }
 
 tile::KernelOp KernelBuilder::finish() {
-  if (cluster() > 1)
+  if (readsPeers)
     clusterBarrier(); // others may still read this one's shared memory
   tile::ReturnOp::create(b);
   return op;
@@ -69,10 +69,8 @@ Value KernelBuilder::arriveLast(Value counters, Value index, Value expected) {
   return tile::ArriveOp::create(b, b.getI1Type(), counters, ValueRange{index}, expected);
 }
 
-void KernelBuilder::awaitLaunch() {
-  tile::AwaitLaunchOp::create(b, StringAttr());
-  tile::AllowLaunchOp::create(b, StringAttr());
-}
+void KernelBuilder::awaitLaunch() { tile::AwaitLaunchOp::create(b, StringAttr()); }
+void KernelBuilder::allowLaunch() { tile::AllowLaunchOp::create(b, StringAttr()); }
 
 Value KernelBuilder::clusterRank() {
   return cluster() > 1 ? tile::ClusterRankOp::create(b, b.getIndexType()) : index(0);
@@ -85,7 +83,10 @@ void KernelBuilder::clusterBarrier() {
 }
 
 Value KernelBuilder::peer(Value buffer, Value rank) {
-  return cluster() > 1 ? tile::PeerOp::create(b, buffer.getType(), buffer, rank) : buffer;
+  if (cluster() == 1)
+    return buffer;
+  readsPeers = true;
+  return tile::PeerOp::create(b, buffer.getType(), buffer, rank);
 }
 
 void KernelBuilder::eachByWarpOfCluster(Value lower, Value upper, function_ref<void(Value)> body) {

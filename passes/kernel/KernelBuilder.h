@@ -88,8 +88,10 @@ public:
   /// True in the last of `expected` work items that come to a counter.
   Value arriveLast(Value counters, Value index, Value expected);
 
-  /// Waits for the launch before this one and lets the next begin.
+  /// Waits for the launch before this one.
   void awaitLaunch();
+  /// Lets the next launch begin.
+  void allowLaunch();
 
   //===- Work items of a cluster
   int64_t cluster() { return int64_t(op.getCluster().value_or(1)); }
@@ -182,6 +184,7 @@ public:
 private:
   mlir::ImplicitLocOpBuilder b;
   tile::KernelOp op;
+  bool readsPeers = false;
 };
 
 } // namespace m3c::kernel

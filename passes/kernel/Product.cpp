@@ -239,24 +239,32 @@ static void emitStreaming(KernelBuilder &kb, const Product &product, Epilogue ep
   });
 }
 
+bool partsMeet(KernelBuilder &kb, const Product &product) {
+  return kb.cluster() > 1 && product.schedule.count("one_tile");
+}
+
 void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               function_ref<void()> storePart, Epilogue epilogue) {
   ArrayRef<int64_t> shape = cast<tile::ViewType>(parts.getType()).getShape();
-  int64_t rows = shape[1], cols = shape[2];
-  if (!product.schedule.count("one_tile"))
+  int64_t rows = product.schedule.at("rows"), cols = shape[2];
+  bool meets = partsMeet(kb, product);
+  if (meets)
+    tile::ClusterWaitOp::create(kb.builder()); // all have begun
+  else if (!product.schedule.count("one_tile"))
     kb.clusterBarrier(); // the sums of the rows before have been read
   storePart();
   kb.clusterBarrier();
-  SmallVector<Value> peers;
-  for (int64_t rank = 0; rank < kb.cluster(); ++rank)
-    peers.push_back(kb.peer(parts, kb.index(rank)));
+  SmallVector<Value> sources;
+  for (int64_t rank = 0; rank < (meets ? 1 : kb.cluster()); ++rank)
+    sources.push_back(meets ? parts : kb.peer(parts, kb.index(rank)));
   Value end = kb.min(kb.add(row, rows), product.rowEnd);
   kb.eachByWarpOfCluster(row, end, [&](Value at) {
-    Value sum;
-    for (Value peer : peers)
+    Value sum, local = kb.sub(at, row);
+    if (meets)
+      local = kb.div(local, kb.cluster());
+    for (Value source : sources)
       for (int64_t k = 0; k < shape[0]; ++k) {
-        Value part =
-            kb.load(peer, {kb.index(k), kb.sub(at, row), kb.index(0)}, {1, 1, cols}, 1, cols);
+        Value part = kb.load(source, {kb.index(k), local, kb.index(0)}, {1, 1, cols}, 1, cols);
         sum = sum ? kb.map({sum, part}, 1, cols,
                            [&](ValueRange args) { return kb.addf(args[0], args[1]); })
                   : part;

@@ -47,7 +47,9 @@ struct Product {
   /// panel). Or, by matrix instructions: rows, row_block, panels, warps, k_split (warps of a work
   /// item that share K), cluster (work items that share it further), ahead (fragments), roll
   /// (they are replaced one by one, not batch by batch), one_tile (no loop over tiles of rows, one
-  /// product in the kernel), with it early (weights before the wait for the launch before)
+  /// product in the kernel), with it early (weights before the wait for the launch before; 2: the
+  /// next launch may begin before it, too), straight (no loop over K), ahead_rows (with it:
+  /// fragments of activations under way)
   Schedule schedule;
   /// For streams of codes: the first panel of what is multiplied after this product, of equal size,
   /// which is brought near towards the end; null for the panels that follow.
@@ -61,10 +63,15 @@ void bringStartNear(KernelBuilder &kb, const Product &product);
 /// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .
 using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 
+/// True where the work items of a cluster store their sums of a row where it goes on, which saves
+/// the way there and back of a read and a barrier at the end; their memory serves one tile only.
+bool partsMeet(KernelBuilder &kb, const Product &product);
+
 /// The end of a product whose K several warps share, for the rows from `row` on: `storePart` stores
 /// this warp's sums to `parts` [parts of K, rows, outputs] in shared memory; they are added in the
 /// order of the work items of the cluster and of the parts, and each row goes on in one warp, which
-/// depends on its number alone (`eachByWarpOfCluster`).
+/// depends on its number alone (`eachByWarpOfCluster`). Where parts meet, `parts` has the rows of
+/// this work item from all of the cluster, which it has told that it began (tile.cluster_arrive).
 void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               llvm::function_ref<void()> storePart, Epilogue epilogue);
 

@@ -6,10 +6,10 @@
 
 namespace m3c::kernel {
 
-/// Stores FP32 dimensions of a token, rounded as the storage says: tiles of 1x16 from group
-/// `firstGroup` of 16 on. All are rounded before the first is stored. `offset` is the slot's byte
-/// offset in `pool`; `values`: the slot holds values, whose NVFP4 scales are interleaved in groups
-/// of four tokens.
+/// Stores FP32 dimensions of a token, rounded as the storage says: tiles of 1x16 or of several such
+/// from group `firstGroup` of 16 on. All are rounded before the first is stored. `offset` is the
+/// slot's byte offset in `pool`; `values`: the slot holds values, whose NVFP4 scales are
+/// interleaved in groups of four tokens.
 void storeSlotGroups(KernelBuilder &kb, m3::CacheStorage storage, int64_t dims, Value pool,
                      Value offset, Value token, int64_t firstGroup, mlir::ValueRange tiles,
                      bool values);

@@ -64,14 +64,26 @@ Section traceSection(Role role, mlir::Value value) {
   return section;
 }
 
-/// What happens to one head of one row once its sums are in `head` (shared, [rows, headDim]): all
-/// in registers, in pieces of `chunk` dimensions.
+/// What happens to one head of one row once its sums are there: all in registers, in pieces of
+/// `chunk` dimensions.
 class HeadEpilogue {
 public:
+  /// The sums are a row of `head` (shared, [rows, headDim]).
   HeadEpilogue(KernelBuilder &kb, const QkvShape &shape, int64_t chunk, Value head, Value local,
                Value row)
       : kb(kb), shape(shape), chunk(chunk), head(head), local(local), row(row) {
     pieces = loadPieces(head, local);
+  }
+
+  /// The sums are a tile [1, headDim]; only for shapes that `staysInRegisters`.
+  HeadEpilogue(KernelBuilder &kb, const QkvShape &shape, int64_t chunk, Value sums, Value row)
+      : kb(kb), shape(shape), chunk(chunk), row(row) {
+    for (int64_t d = 0; d < shape.headDim; d += chunk)
+      pieces.push_back(kb.slice(sums, 0, d, 1, chunk));
+  }
+
+  static bool staysInRegisters(const QkvShape &shape, int64_t chunk) {
+    return shape.rotary / 2 % chunk == 0;
   }
 
   void scale(Value factor) {
@@ -94,7 +106,7 @@ public:
 
   void rotate(Value table) {
     int64_t half = shape.rotary / 2;
-    if (half % chunk)
+    if (!staysInRegisters(shape, chunk))
       return rotateInMemory(table);
     int64_t count = half / chunk; // pieces
     auto part = [&](int64_t dim) {
@@ -125,7 +137,7 @@ public:
 
   /// Writes the head to a slot of the row's page.
   void storeSlot(Value pool, Value slotOffset, Value token, bool values) {
-    storeSlotGroups(kb, shape.cache.getKv(), shape.headDim, pool, slotOffset, token, 0, groups(),
+    storeSlotGroups(kb, shape.cache.getKv(), shape.headDim, pool, slotOffset, token, 0, pieces,
                     values);
   }
 
@@ -155,15 +167,6 @@ private:
       kb.store(piece, head, {local, kb.index(int64_t(i) * chunk)}, {1, chunk});
     emitRotate(kb, head, local, table, row, shape.rotary);
     pieces = loadPieces(head, local);
-  }
-
-  /// The head in tiles of 16 dimensions.
-  Values groups() {
-    Values tiles;
-    for (Value piece : pieces)
-      for (int64_t d = 0; d < chunk; d += 16)
-        tiles.push_back(chunk == 16 ? piece : kb.slice(piece, 0, d, 1, 16));
-    return tiles;
   }
 
   KernelBuilder &kb;
@@ -208,65 +211,81 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
       tileRows;
   int64_t panelsPerHead = shape.headDim / panelOutputs;
   int64_t chunk = HeadEpilogue::fitChunk(schedule.at("chunk"), shape);
-  auto product = [&](Value head, Value part) {
+  auto finishRow = [&](Value row, function_ref<HeadEpilogue()> begin) {
+    Value position = kb.loadIndex(kb.parameter(1), {row});
+    Value sequence = kb.loadIndex(kb.parameter(2), {row});
+    Value stride = kb.loadIndex(kb.parameter(0), {kb.index(3)});
+    Value page = kb.loadIndex(
+        kb.parameter(3), {kb.add(kb.mul(sequence, stride), kb.div(position, m3::blockTokens))});
+    Value token = kb.rem(position, m3::blockTokens);
+    Value pageOffset = kb.mul(page, int64_t(shape.pageBytes));
+    int64_t firstHead = 0;
+    unsigned parameter = next;
+    for (auto [index, section] : llvm::enumerate(shape.sections)) {
+      Value norm = section.role == Role::Value ? Value() : kb.parameter(parameter++);
+      Value target = kb.parameter(parameter++);
+      Value inSection = kb.sub(item, kb.index(firstHead));
+      auto [project, headNorm, rope] = std::tuple(section.project, section.norm, section.rope);
+      auto body = [&] {
+        HeadEpilogue epilogue = begin();
+        if (view.global)
+          epilogue.scale(kb.loadScalar(view.global, {kb.index(index)}));
+        epilogue.roundTo(project.getResult());
+        if (norm) {
+          epilogue.norm(norm);
+          epilogue.roundTo(headNorm.getResult());
+          epilogue.rotate(table);
+          epilogue.roundTo(rope.getResult());
+        }
+        if (!isCached(section.role)) {
+          epilogue.storeQuery(target, inSection, bool(section.quantize));
+          return;
+        }
+        // K and V slots of a head alternate; the index key has a slot of its own.
+        Value slot = section.role == Role::IndexKey ? kb.index(0) : kb.mul(inSection, 2);
+        if (section.role == Role::Value)
+          slot = kb.add(slot, 1);
+        Value offset = kb.add(pageOffset, kb.mul(slot, int64_t(shape.slotBytes)));
+        epilogue.storeSlot(target, offset, token, section.role == Role::Value);
+      };
+      // Heads of this section: firstHead ≤ item < firstHead + heads.
+      Value past = kb.less(item, kb.index(firstHead + section.heads));
+      Value from = kb.less(kb.index(firstHead - 1), item);
+      kb.when(arith::AndIOp::create(kb.builder(), past, from), body);
+      firstHead += section.heads;
+    }
+  };
+  auto product = [&](Value part, Epilogue epilogue) {
     Value panel = kb.add(kb.mul(item, panelsPerHead), part);
-    emitProduct(kb, {view, x, rowBegin, rowEnd, panel, {}, schedule}, [&](Value acc, Value row) {
-      auto type = cast<tile::TileType>(acc.getType());
-      kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)},
-               {type.getRows(), type.getCols()});
+    emitProduct(kb, {view, x, rowBegin, rowEnd, panel, {}, schedule}, epilogue);
+  };
+  auto headsInMemory = [&] {
+    Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
+    kb.forLoop(zero, kb.index(panelsPerHead), panels, [&](Value part) {
+      product(part, [&](Value acc, Value row) {
+        auto type = cast<tile::TileType>(acc.getType());
+        kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)},
+                 {type.getRows(), type.getCols()});
+      });
+    });
+    kb.barrier();
+    kb.eachByWarpOfCluster(rowBegin, rowEnd, [&](Value row) {
+      finishRow(row,
+                [&] { return HeadEpilogue(kb, shape, chunk, head, kb.sub(row, rowBegin), row); });
+    });
+  };
+  // A warp that has a row's sums of a whole head goes on with them.
+  auto headsInRegisters = [&] {
+    product(zero, [&](Value acc, Value row) {
+      finishRow(row, [&] { return HeadEpilogue(kb, shape, chunk, acc, row); });
     });
   };
   auto heads = [&] {
-    Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
-    if (panels == panelsPerHead)
-      product(head, zero);
+    if (usesFragments(schedule) && panels == panelsPerHead &&
+        HeadEpilogue::staysInRegisters(shape, chunk))
+      headsInRegisters();
     else
-      kb.forLoop(zero, kb.index(panelsPerHead), panels, [&](Value part) { product(head, part); });
-    kb.barrier();
-    kb.eachByWarpOfCluster(rowBegin, rowEnd, [&](Value row) {
-      Value position = kb.loadIndex(kb.parameter(1), {row});
-      Value sequence = kb.loadIndex(kb.parameter(2), {row});
-      Value stride = kb.loadIndex(kb.parameter(0), {kb.index(3)});
-      Value page = kb.loadIndex(
-          kb.parameter(3), {kb.add(kb.mul(sequence, stride), kb.div(position, m3::blockTokens))});
-      Value token = kb.rem(position, m3::blockTokens);
-      Value pageOffset = kb.mul(page, int64_t(shape.pageBytes));
-      int64_t firstHead = 0;
-      unsigned parameter = next;
-      for (auto [index, section] : llvm::enumerate(shape.sections)) {
-        Value norm = section.role == Role::Value ? Value() : kb.parameter(parameter++);
-        Value target = kb.parameter(parameter++);
-        Value inSection = kb.sub(item, kb.index(firstHead));
-        auto [project, headNorm, rope] = std::tuple(section.project, section.norm, section.rope);
-        auto body = [&] {
-          HeadEpilogue epilogue(kb, shape, chunk, head, kb.sub(row, rowBegin), row);
-          if (view.global)
-            epilogue.scale(kb.loadScalar(view.global, {kb.index(index)}));
-          epilogue.roundTo(project.getResult());
-          if (norm) {
-            epilogue.norm(norm);
-            epilogue.roundTo(headNorm.getResult());
-            epilogue.rotate(table);
-            epilogue.roundTo(rope.getResult());
-          }
-          if (!isCached(section.role)) {
-            epilogue.storeQuery(target, inSection, bool(section.quantize));
-            return;
-          }
-          // K and V slots of a head alternate; the index key has a slot of its own.
-          Value slot = section.role == Role::IndexKey ? kb.index(0) : kb.mul(inSection, 2);
-          if (section.role == Role::Value)
-            slot = kb.add(slot, 1);
-          Value offset = kb.add(pageOffset, kb.mul(slot, int64_t(shape.slotBytes)));
-          epilogue.storeSlot(target, offset, token, section.role == Role::Value);
-        };
-        // Heads of this section: firstHead ≤ item < firstHead + heads.
-        Value past = kb.less(item, kb.index(firstHead + section.heads));
-        Value from = kb.less(kb.index(firstHead - 1), item);
-        kb.when(arith::AndIOp::create(kb.builder(), past, from), body);
-        firstHead += section.heads;
-      }
-    });
+      headsInMemory();
   };
   if (schedule.count("one_tile"))
     heads();

@@ -75,6 +75,12 @@ inline bool isOn(const Schedule &schedule, const char *choice) {
   return found != schedule.end() && found->second;
 }
 
+/// What a choice is, or else `fallback`.
+inline int64_t choiceOf(const Schedule &schedule, const char *choice, int64_t fallback = 0) {
+  auto found = schedule.find(choice);
+  return found == schedule.end() ? fallback : found->second;
+}
+
 /// In a Schedule: its figures were measured, and its kernel must keep its values in registers. Not
 /// a choice: it stands in no kernel's name, and a schedule with an override loses it.
 constexpr const char *tunedMark = "tuned";

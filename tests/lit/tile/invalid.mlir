@@ -267,6 +267,15 @@ tile.kernel @bad(%x: !tile.view<?x32xf32>, %n: index) attributes {family = "f", 
 
 // -----
 
+tile.kernel @bad(%x: !tile.view<?x32xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %v = tile.load %x[%n, %n] sizes [1, 32] : !tile.view<?x32xf32> -> !tile.tile<1x32xf32>
+  // expected-error@+1 {{T-A9: N groups are}}
+  %c, %s = tile.quant_groups %v : !tile.tile<1x32xf32> -> !tile.tile<1x16xi8>, !tile.tile<1x4xi8>
+  tile.return
+}
+
+// -----
+
 tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
   // expected-error@+1 {{T-E10: one row of i32 expected}}
   %i = tile.iota : !tile.tile<2x16xi32>

@@ -4,27 +4,29 @@
 // RUN: m3-opt %s -m3-to-tile="chip=sm_90a buckets=4 schedule=project.cluster=2" | FileCheck %s --check-prefix=TWO
 // RUN: m3-opt %s -m3-to-tile="chip=sm_90a buckets=4 schedule=project.early=0" | FileCheck %s --check-prefix=LATE
 
-// CHECK: tile.kernel @project_bf16_64x4096_residual_rounded_{{.*}}_ahead1_cluster8_early1_{{.*}}_one_tile1
+// CHECK: tile.kernel @project_bf16_64x4096_residual_rounded_{{.*}}_ahead1_ahead_rows1_cluster8_early1_{{.*}}_one_tile1
 // CHECK-SAME: cluster = 8 : i64
 // CHECK-SAME: residents = 2 : i64
-// CHECK: %[[PARTS:.*]] = tile.alloc : <8x8x16xf32, shared>
+// CHECK: tile.cluster_arrive
+// CHECK: %[[PARTS:.*]] = tile.alloc : <64x1x16xf32, shared>
 // CHECK: tile.load {{.*}} -> <32x16xi32, per_lane>
 // CHECK: tile.await_launch
 // CHECK-NEXT: tile.allow_launch
 // CHECK: tile.load {{.*}} limit {{.*}} -> <64x8xbf16, mma_b>
 // CHECK: tile.mma
-// CHECK: tile.store_transposed {{.*}}, %[[PARTS]]
+// Sums go to where their row goes on; nobody reads another's memory, so nobody waits at the end.
+// CHECK: tile.cluster_wait
+// CHECK: tile.store_transposed {{.*}}, %[[PARTS]]{{.*}} across 8
 // CHECK-NEXT: tile.cluster_barrier
-// CHECK-COUNT-8: tile.peer %[[PARTS]]
-// CHECK: tile.cluster_barrier
-// CHECK-NEXT: tile.return
+// CHECK-NOT: tile.peer
+// CHECK-NOT: tile.cluster_barrier
+// CHECK: tile.return
 // CHECK: plan.launch @project_bf16_64x4096{{.*}} grid [32, 1, 1] label "o"
 // A choice that is 0 is off.
 // LATE: tile.kernel @project_bf16_64x4096{{.*}}_early0_
 // LATE-NOT: tile.await_launch
 // TWO: tile.kernel @project_bf16_64x4096{{.*}}_cluster2_
-// TWO-COUNT-2: tile.peer
-// TWO-NOT: tile.peer
+// TWO: tile.store_transposed {{.*}} across 2
 // TWO: plan.launch @project_bf16_64x4096{{.*}} grid [8, 1, 1] label "o"
 
 m3.weight @embed : !m3.weight<64x64, bf16> {parts = [#m3.part<values, "embed", "BF16", [64, 64]>]}

@@ -214,6 +214,37 @@ extern "C" __global__ void neighbours(u32 *data) {
 }
 )";
 
+/// Two work items store to each other's shared memory, once both have begun.
+constexpr const char *pushed = R"(#include "tile.h"
+extern "C" __global__ void pushed(u32 *data) {
+  m3emu::Thread *t = m3emu::self();
+  u32 *shared = (u32 *)sharedMemory();
+#if !defined(PeerMayNotHaveBegun)
+  t->calls->arriveAtCluster(t);
+  const u32 own = loadAt(data + blockIdx.x * 64 + threadIdx.x);
+#if defined(ArrivesTwice)
+  t->calls->arriveAtCluster(t);
+#endif
+  t->calls->awaitCluster(t);
+#endif
+  u32 *peer = (u32 *)((u8 *)shared + (t->rank ? -(i64)t->peerStride : (i64)t->peerStride));
+#if defined(PeerMayNotHaveBegun)
+  const u32 own = 1;
+#endif
+  storeAt(peer + threadIdx.x, own * 5);
+#if defined(HalvesOrderNothing)
+  t->calls->arriveAtCluster(t);
+  t->calls->awaitCluster(t);
+#else
+  t->calls->clusterBarrier(t);
+#endif
+#if defined(WaitsTwice)
+  t->calls->awaitCluster(t);
+#endif
+  storeAt(data + blockIdx.x * 64 + threadIdx.x, loadAt(shared + (threadIdx.x + 1) % 64));
+}
+)";
+
 } // namespace
 
 /// `all` and more.
@@ -229,6 +260,7 @@ const std::vector<BenchKernel> &soundKernels() {
       {"pipeline", pipeline, 64, 512},
       {"stored", stored, 64, 256},
       {"neighbours", neighbours, 64, 256, {4, 1, 1}, 2},
+      {"pushed", pushed, 64, 256, {4, 1, 1}, 2},
   };
   static const std::vector<BenchKernel> all = joined(joined(own, tensorKernels()), waveKernels());
   return all;
@@ -265,6 +297,10 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"MissingClusterBarrier", "neighbours", "", "loadAt(peer"},
       {"PeerOutOfBounds", "neighbours", "shared memory", "loadAt(peer"},
       {"EndsWhileNeighbourReads", "neighbours", "", ""},
+      {"PeerMayNotHaveBegun", "pushed", "that may not have begun", "storeAt(peer"},
+      {"ArrivesTwice", "pushed", "has not waited after an arrival", ""},
+      {"HalvesOrderNothing", "pushed", "", "loadAt(shared"},
+      {"WaitsTwice", "pushed", "without an arrival", ""},
   };
   static const std::vector<PlantedFault> all = joined(joined(own, tensorFaults()), waveFaults());
   return all;

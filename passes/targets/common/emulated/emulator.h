@@ -50,6 +50,9 @@ struct Calls {
   bool (*barrierOr)(Thread *, bool holds);
   /// All threads of the cluster.
   void (*clusterBarrier)(Thread *);
+  /// Its halves for threads that only tell that they have come.
+  void (*arriveAtCluster)(Thread *);
+  void (*awaitCluster)(Thread *);
 
   // Barriers in shared memory that count arrivals and bytes ("mbarrier").
   void (*initBarrier)(Thread *, void *barrier, unsigned arrivals);

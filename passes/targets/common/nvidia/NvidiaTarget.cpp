@@ -29,6 +29,7 @@ const Atom commonRows[] = {
     {"allow_launch", "tile.allow_launch", "", "", "allowLaunch", "PREEXIT"},
     {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "SHFL"},
     {"quant_group", "tile.quant_group", "", "", "quantGroup", "SHFL"},
+    {"quant_groups", "tile.quant_groups", "", "", "quantGroups", "SHFL"},
 };
 
 std::string clusterOf(tile::KernelOp kernel) {

@@ -26,17 +26,19 @@ M3_INLINE u32 multiplyBf16(u32 a, u32 b) {
   return product;
 }
 
-/// PTX ISA, "ld.global.nc": read-only memory that is used once, past the first-level cache.
+/// PTX ISA, "ld.global": memory that is used once, past the first-level cache. Not "nc": such loads
+/// ptxas moves behind a wait for the launch before (seen in the SASS of 13.5), and these stand in
+/// front of it.
 M3_INLINE int4 loadOnce(const int4 *p) {
   int4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.s32 {%0,%1,%2,%3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.v4.s32 {%0,%1,%2,%3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(p));
   return v;
 }
 M3_INLINE u16 loadOnce(const u16 *p) {
   u16 v;
-  asm volatile("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  asm volatile("ld.global.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(p));
   return v;
 }
 
@@ -60,6 +62,14 @@ M3_INLINE void clusterArriveAndWait() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n"
                "barrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
+}
+
+/// The halves of it for threads that only tell that they have come: stores are not ordered.
+M3_INLINE void arriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+M3_INLINE void awaitCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 /// PTX ISA, "mapa": the generic address of the same shared byte in another block of the cluster.

@@ -112,19 +112,45 @@ struct Group {
   u8 scale;
 };
 
-/// Scale byte E4M3(clamp(amax/6, 1/512, 448)); codes by exact comparison of |x| with bound·scale,
-/// which is rounding to nearest even on the E2M1 grid. Never −0.
-M3_INLINE Group quantGroup(const Tile<f32, 1, 16> &in) {
-  Tile<f32, 1, 16> sizes = eachElement<f32>(in, [](f32 x) { return magnitude(x); });
-  f32 amax = maximum(reduceMax(sizes).v[0][0], 1e-12f);
-  f32 wanted = minimum(maximum(__fdiv_rn(amax, 6.0f), 1.0f / 512), 448.0f);
-  Group group;
-  group.scale = (u8)encodeE4m3(wanted);
-  f32 s = decodeE4m3Lane<1>(group.scale), x = in.v[0][0], size = sizes.v[0][0];
+/// Scale byte E4M3(clamp(amax/6, 1/512, 448)) of a group whose largest magnitude is `amax`.
+M3_INLINE u8 groupScale(f32 amax) {
+  f32 wanted = __fdiv_rn(maximum(amax, 1e-12f), 6.0f);
+  return (u8)encodeE4m3(minimum(maximum(wanted, 1.0f / 512), 448.0f));
+}
+/// By exact comparison of |x| with bound·scale, which is rounding to nearest even on the E2M1 grid.
+/// Never −0.
+M3_INLINE u32 groupCode(f32 x, u8 scale) {
+  f32 s = decodeE4m3Lane<1>(scale), size = magnitude(x);
   u32 code = (size > 0.25f * s) + (size >= 0.75f * s) + (size > 1.25f * s) + (size >= 1.75f * s) +
              (size > 2.5f * s) + (size >= 3.5f * s) + (size > 5.0f * s);
-  code |= x < 0 && code ? 8u : 0u;
+  return code | (x < 0 && code ? 8u : 0u);
+}
+
+M3_INLINE Group quantGroup(const Tile<f32, 1, 16> &in) {
+  Tile<f32, 1, 16> sizes = eachElement<f32>(in, [](f32 x) { return magnitude(x); });
+  Group group;
+  group.scale = groupScale(reduceMax(sizes).v[0][0]);
+  u32 code = groupCode(in.v[0][0], group.scale);
   u32 even = fromLane(code, laneId() % 8 * 2), odd = fromLane(code, laneId() % 8 * 2 + 1);
   group.codes.v[0][0] = (u8)(even | odd << 4);
   return group;
+}
+
+template <int C> struct GroupsOf {
+  Tile<u8, 1, C / 2> codes;
+  Tile<u8, 1, C / 16> scales;
+};
+/// Two groups for each 32 lanes.
+template <int C> M3_INLINE GroupsOf<C> quantGroups(const Tile<f32, 1, C> &in) {
+  static_assert(C == warpLanes, "a group has sixteen lanes");
+  GroupsOf<C> groups;
+  f32 amax = magnitude(in.v[0][0]);
+  M3_UNROLL for (int far = 1; far < 16; far *= 2) amax =
+      maximum(amax, fromLane(amax, laneId() ^ far));
+  u8 scale = groupScale(amax);
+  u32 code = groupCode(in.v[0][0], scale);
+  u32 even = fromLane(code, laneId() % 16 * 2), odd = fromLane(code, laneId() % 16 * 2 + 1);
+  groups.codes.v[0][0] = (u8)(even | odd << 4);
+  groups.scales.v[0][0] = fromLane(scale, laneId() % 2 * 16);
+  return groups;
 }

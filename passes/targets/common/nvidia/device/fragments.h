@@ -88,6 +88,18 @@ M3_INLINE FragmentAcc<N> mmaFragments(const FragmentSplit &a, const FragmentB<N>
   return acc;
 }
 
+/// Row n of that to the work item n % Across of the cluster, as row n / Across.
+template <int Across, int N>
+M3_INLINE void storeTransposedAcross(const FragmentAcc<N> &acc, f32 *p, i64 stride) {
+  const int g = laneId() / 4, t = laneId() % 4;
+  M3_UNROLL for (int n = 0; n < N / 8; ++n) M3_UNROLL for (int i = 0; i < 2; ++i) {
+    const int row = 8 * n + 2 * t + i;
+    f32 *there = peer(p, row % Across) + row / Across * stride + g;
+    storeAt(there, acc.v[n][i]);
+    storeAt(there + 8, acc.v[n][i + 2]);
+  }
+}
+
 //===- Dequantisation -------------------------------------------------------------------------===//
 // A register holds two neighbours of k. Codes are moved to the place of exponent and mantissa in
 // BF16, which is their value times a power of two; the power rides on the scale.

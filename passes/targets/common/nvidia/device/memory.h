@@ -37,6 +37,8 @@ M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
 }
 
 M3_INLINE i64 clusterRank() { return rankInCluster(); }
+M3_INLINE void clusterArrive() { arriveAtCluster(); }
+M3_INLINE void clusterWait() { awaitCluster(); }
 M3_INLINE void clusterBarrier() { clusterArriveAndWait(); }
 template <class T> M3_INLINE T *peer(T *p, i64 rank) {
   return (T *)sharedOfRank((u64)p, (u32)rank);

@@ -134,6 +134,14 @@ M3_INLINE void clusterArriveAndWait() {
   m3emu::Thread *t = m3emu::self();
   t->calls->clusterBarrier(t);
 }
+M3_INLINE void arriveAtCluster() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->arriveAtCluster(t);
+}
+M3_INLINE void awaitCluster() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->awaitCluster(t);
+}
 M3_INLINE u64 sharedOfRank(u64 address, u32 rank) {
   const m3emu::Thread *t = m3emu::self();
   return address + ((i64)rank - (i64)t->rank) * (i64)t->peerStride;
