@@ -31,8 +31,10 @@ plan::PlanFile planWith(Recipe recipe, uint32_t bits, uint64_t rowLength, uint32
   tables.weights.push_back(std::move(buffer));
   for (auto &launch : tables.targets[0]->buckets[0]->launches) // only what launches read is bound
     for (auto &arg : launch->args)
-      if (arg->kind == plan::ArgKind::Weight)
+      if (arg->kind == plan::ArgKind::Weight) {
         arg->index = 1;
+        arg->fixed_bytes = bytes;
+      }
   writer.setTables(tables);
   writer.setManifest("{}");
   return plan::PlanFile::fromBytes(writer.bytes(), "test.m3plan");
