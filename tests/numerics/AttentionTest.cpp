@@ -143,6 +143,21 @@ TEST(Attention, DecodeRowsOfTargetsThatHaveNoOther) {
   }
 }
 
+/// One to four heads, and rows of one sequence that fill several accumulators of block scores.
+TEST(Attention, HeadsOfTargetsThatHaveNoOther) {
+  for (int64_t kvHeads : {1, 3, 4}) {
+    std::vector<RowAt> rows = chunkOf(0, 250, 9);
+    rows.push_back({1, 130});
+    SceneSpec spec = small(rows);
+    spec.cache.kvHeads = kvHeads;
+    spec.heads = 4 * kvHeads;
+    spec.k = 2;
+    Scene scene(spec);
+    for (const std::string &chip : incompleteChips())
+      check(scene, chip, 16);
+  }
+}
+
 /// The kernels on BF16 rows against those on F32 rows of the same values, `rows` at a time.
 void compareBf16(SceneSpec spec, const std::vector<size_t> &kept, int64_t rows) {
   Scene wide(spec);
