@@ -6,25 +6,24 @@
 namespace m3c {
 namespace {
 
-// Nothing here was measured. A compute unit has room for sixteen waves of 128 registers, which is
-// one work item of sixteen waves or two of eight. A wave that brings pages waits for each of them,
-// so there are several: four pages on their way in each of 256 units are 9 to 18 MB, what a memory
-// of 8 TB/s delivers in one to two microseconds.
+// Nothing here was measured. A compute unit has room for one work item of sixteen waves with 128
+// registers each, or of twelve with 168. A wave that brings pages waits for each of them, so there
+// are several: four pages on their way in each of 256 units are 9 to 18 MB, what a memory of 8 TB/s
+// delivers in one to two microseconds.
 
 /// Shared memory beside the ring: the table of codes, queries, lists of pages, sums of rows.
 constexpr int64_t besideRing = 10 * 1024;
 
+/// Few rows (Target::emits): the pages of one are shared by the work items that fill the chip.
 Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
-  bool many = items > chip.facts.units;
   int64_t parts = std::max<int64_t>(1, chip.facts.units / items);
   // Each part of a selection costs the merge; of a long sequence each takes many pages.
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
-  int64_t room = chip.sharedBytes / (many ? 2 : 1) - besideRing;
-  return {{"consumers", many ? 4 : 8},
-          {"loaders", many ? 2 : 4},
-          {"stages", room / page},
+  return {{"consumers", 8},
+          {"loaders", 4},
+          {"stages", (chip.sharedBytes - besideRing) / page},
           {"parts", parts},
           {"meet", 0}};
 }
