@@ -5,6 +5,7 @@ usage: compile_test.py M3C DATA_DIR"""
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -62,6 +63,17 @@ class Compile(Folder):
 
         for rows in (1, 8):  # the first three layers have no experts
             self.assertLessEqual(launches(5, rows) - launches(4, rows), 10)
+
+    def test_weights_are_asked_for_before_the_wait_for_the_launch_before(self):
+        # In machine code: the assembler may move loads that the text has in front of the wait.
+        self.compile("p.m3plan", "--target", "sm90", "--kv", "nvfp4", "--buckets", "1")
+        self.m3c("extract", "p.m3plan", "-o", "all", "--disassembly")
+        products = [path for path in (self.root / "all/code").glob("*_early*_one_tile1*.s")
+                    if re.match("qkv_insert|project_(mxfp8|bf16)", path.name)]
+        self.assertGreaterEqual(len(products), 4)
+        for path in products:
+            first = re.search(r"LDG\.E\.NA\.128|ACQBULK", path.read_text())
+            self.assertIn("LDG", first.group(), path.name)
 
     def test_parts_of_a_model_are_for_measuring(self):
         part = ["--shard", "tp2", "--layers", 1, "--chip", self.first_chip()]
