@@ -398,9 +398,8 @@ void Cluster::meetSome(FibreThread &thread, uint64_t mask, void (*all)(void *con
 
 Accessor Cluster::accessor(const FibreThread &thread) const {
   const Warp &warp = *thread.home;
-  return {
-      thread.warp, thread.lane, warp.now, warp.synced, thread.own ? thread.own : &warp.knowledge,
-      warp.least};
+  return {warp.index, thread.lane, warp.now, warp.synced, thread.own ? thread.own : &warp.knowledge,
+          warp.least};
 }
 
 void Cluster::checkShared(FibreThread &thread, uint64_t offset, unsigned bytes, const char *verb) {

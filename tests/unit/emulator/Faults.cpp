@@ -245,6 +245,25 @@ extern "C" __global__ void pushed(u32 *data) {
 }
 )";
 
+/// Warps of a work item of a cluster give each other values; then one of the other work item reads.
+constexpr const char *within = R"(#include "tile.h"
+extern "C" __global__ void within(u32 *data) {
+  m3emu::Thread *t = m3emu::self();
+  u32 *shared = (u32 *)sharedMemory();
+  t->calls->clusterBarrier(t);
+  storeAt(shared + threadIdx.x, loadAt(data + blockIdx.x * 64 + threadIdx.x));
+  barrier();
+  u32 other = loadAt(shared + (threadIdx.x + 32) % 64);
+#if !defined(SameWarpOfAnotherItem)
+  t->calls->clusterBarrier(t);
+#endif
+  const u32 *peer = (u32 *)((u8 *)shared + (t->rank ? -(i64)t->peerStride : (i64)t->peerStride));
+  other += loadAt(peer + threadIdx.x);
+  t->calls->clusterBarrier(t);
+  storeAt(data + blockIdx.x * 64 + threadIdx.x, other);
+}
+)";
+
 } // namespace
 
 /// `all` and more.
@@ -261,6 +280,7 @@ const std::vector<BenchKernel> &soundKernels() {
       {"stored", stored, 64, 256},
       {"neighbours", neighbours, 64, 256, {4, 1, 1}, 2},
       {"pushed", pushed, 64, 256, {4, 1, 1}, 2},
+      {"within", within, 64, 256, {4, 1, 1}, 2},
   };
   static const std::vector<BenchKernel> all = joined(joined(own, tensorKernels()), waveKernels());
   return all;
@@ -300,6 +320,7 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"PeerMayNotHaveBegun", "pushed", "that may not have begun", "storeAt(peer"},
       {"ArrivesTwice", "pushed", "has not waited after an arrival", ""},
       {"HalvesOrderNothing", "pushed", "", "loadAt(shared"},
+      {"SameWarpOfAnotherItem", "within", "", "loadAt(peer"},
       {"WaitsTwice", "pushed", "without an arrival", ""},
   };
   static const std::vector<PlantedFault> all = joined(joined(own, tensorFaults()), waveFaults());
