@@ -1,5 +1,5 @@
-// The printer of one kernel: its parts stand in CppPrinter.cpp (structure), PrintMemory.cpp and
-// PrintArithmetic.cpp.
+// The printer of one kernel: its parts stand in CppPrinter.cpp (structure), PrintMemory.cpp,
+// PrintArithmetic.cpp and PrintTensor.cpp.
 #pragma once
 
 #include "compiler/codegen/CppPrinter.h"
@@ -72,8 +72,11 @@ private:
   LogicalResult synchronisation(Operation *op); ///< barriers, launches, stages of rings
   LogicalResult tileAccess(Operation *op);
   LogicalResult matrixAccess(Operation *op); ///< of kernels that multiply cached pages, and lists
-  LogicalResult arithmetic(Operation *op);   ///< tiles in registers
-  LogicalResult conversion(Operation *op);   ///< codes to values and back
+  LogicalResult tensorMemory(Operation *op); ///< and gates
+  LogicalResult tensorOperand(Operation *op);
+  LogicalResult laneRows(Operation *op);
+  LogicalResult arithmetic(Operation *op); ///< tiles in registers
+  LogicalResult conversion(Operation *op); ///< codes to values and back
   void assign(ValueRange targets, ValueRange sources);
 
   KernelOp kernel;

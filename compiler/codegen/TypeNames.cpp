@@ -62,6 +62,8 @@ std::string tileType(TileType type) {
     return formatv("AccOf<{0}, {1}>", elementType(type.getElement()), type.getCols());
   case Layout::MmaRows:
     return formatv("RowsOfAcc<{0}>", elementType(type.getElement()));
+  case Layout::LaneRows:
+    return "RowTile<" + tileArguments(type) + ">";
   case Layout::MmaColumns:
     return formatv("ColumnsOfAcc<{0}, {1}>", elementType(type.getElement()), type.getCols());
   }
@@ -75,6 +77,8 @@ std::string madeType(TileType type) {
 std::string variableType(Type type) {
   if (auto tile = dyn_cast<TileType>(type))
     return tileType(tile);
+  if (auto view = dyn_cast<ViewType>(type); view && view.getSpace() == Space::Tensor)
+    return "u32"; // an address of its own
   if (auto view = dyn_cast<ViewType>(type))
     return elementType(view.getElement()) + " *";
   return elementType(type);

@@ -103,7 +103,8 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, int
               (layout == Layout::MmaB && rows % 16 == 0 && cols % 8 == 0) ||
               (layout == Layout::MmaAcc && rows == 16 && cols % 8 == 0) ||
               (layout == Layout::MmaRows && rows == 16 && cols == 1) ||
-              (layout == Layout::MmaColumns && rows == 1 && cols % 8 == 0);
+              (layout == Layout::MmaColumns && rows == 1 && cols % 8 == 0) ||
+              (layout == Layout::LaneRows && (rows == 32 || rows == 1));
   if (!fits)
     return emitError() << "T-T3: " << rows << "x" << cols << " is no tile in layout "
                        << stringifyLayout(layout);

@@ -31,7 +31,8 @@ class Tile_Enum<string name, string description, list<I32EnumAttrCase> cases>
 }
 
 def Tile_Space : Tile_Enum<"Space", "where a view lives", [
-    I32EnumAttrCase<"Global", 0, "global">, I32EnumAttrCase<"Shared", 1, "shared">]>;
+    I32EnumAttrCase<"Global", 0, "global">, I32EnumAttrCase<"Shared", 1, "shared">,
+    I32EnumAttrCase<"Tensor", 2, "tensor">]>;
 def Tile_Axis : Tile_Enum<"Axis", "grid axis", [
     I32EnumAttrCase<"X", 0, "x">, I32EnumAttrCase<"Y", 1, "y">, I32EnumAttrCase<"Z", 2, "z">]>;
 def Tile_ReduceKind : Tile_Enum<"ReduceKind", "reduction", [
@@ -48,11 +49,15 @@ def Tile_Layout : Tile_Enum<"Layout", "how a tile lies in the registers of a war
     I32EnumAttrCase<"Lanes", 0, "lanes">, I32EnumAttrCase<"PerLane", 1, "per_lane">,
     I32EnumAttrCase<"MmaA", 2, "mma_a">, I32EnumAttrCase<"MmaB", 3, "mma_b">,
     I32EnumAttrCase<"MmaAcc", 4, "mma_acc">, I32EnumAttrCase<"MmaRows", 5, "mma_rows">,
-    I32EnumAttrCase<"MmaColumns", 6, "mma_columns">]>;
+    I32EnumAttrCase<"MmaColumns", 6, "mma_columns">, I32EnumAttrCase<"LaneRows", 7, "lane_rows">]>;
+
+def Tile_Gate : Tile_Enum<"Gate", "side of a gate", [
+    I32EnumAttrCase<"Full", 0, "full">, I32EnumAttrCase<"Empty", 1, "empty">]>;
 
 def Tile_AxisAttr : EnumAttr<Tile_Dialect, Tile_Axis, "axis">;
 def Tile_ReduceKindAttr : EnumAttr<Tile_Dialect, Tile_ReduceKind, "reduce_kind">;
 def Tile_SideAttr : EnumAttr<Tile_Dialect, Tile_Side, "side">;
+def Tile_GateAttr : EnumAttr<Tile_Dialect, Tile_Gate, "gate">;
 def Tile_FormatAttr : EnumAttr<Tile_Dialect, Tile_Format, "format">;
 
 class Tile_Type<string name, string typeMnemonic> : TypeDef<Tile_Dialect, name> {
@@ -71,7 +76,8 @@ def Tile_TileType : Tile_Type<"Tile", "tile"> {
     "Matrix fragments for mma.m16n8k16") or of what the target has instead; its device headers say which
     lane holds what. One freedom is taken: the four lanes that share a row or column hold K/4 consecutive
     k each. A product does not depend on the order of k, as long as both operands agree. `mma_rows` (16 × 1) and `mma_columns` (1 × columns)
-    hold what a lane needs to broadcast against its rows or columns of an accumulator.
+    hold what a lane needs to broadcast against its rows or columns of an accumulator. `lane_rows`: each of
+    32 rows is in a lane of its own, all its columns; of one row every lane has all columns.
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$element,
                         "::m3c::tile::Layout":$layout);
@@ -85,7 +91,8 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
   let summary = "A row-major array in memory";
   let description = [{
     `!tile.view<?x2048xf32>` or `!tile.view<512x16xf32, shared>`. Only the first dimension may be
-    dynamic, so every stride is a constant; offsets are computed in 64 bits.
+    dynamic, so every stride is a constant; offsets are computed in 64 bits. In space `tensor` the first dimension
+    are the 128 lanes of tensor memory, the second one its columns.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$element,
                         "::m3c::tile::Space":$space);
@@ -114,6 +121,13 @@ def Tile_RingType : Tile_Type<"Ring", "ring"> {
     ::m3c::tile::ViewType getStageType() const;
     int64_t getByteSize() const;
   }];
+}
+
+def Tile_GatesType : Tile_Type<"Gates", "gates"> {
+  let summary = "Barriers of some stages";
+  let description = [{ `!tile.gates<2>`: of two stages, for each one that it is full and one that it is empty. }];
+  let parameters = (ins "int64_t":$stages);
+  let assemblyFormat = "`<` $stages `>`";
 }
 
 #endif

@@ -55,7 +55,8 @@ LogicalResult CountOp::verify() {
 LogicalResult StoreColumnsOp::verify() {
   TileType value = getValue().getType();
   ViewType view = getView().getType();
-  if (value.getLayout() != Layout::MmaColumns || value.getElement() != view.getElement())
+  bool row = value.getLayout() == Layout::Lanes && value.getRows() == 1;
+  if ((value.getLayout() != Layout::MmaColumns && !row) || value.getElement() != view.getElement())
     return emitOpError("T-M15: ") << value << " is no row of elements of " << view;
   return verifyIndices(*this, view, getIndices().size());
 }
@@ -165,8 +166,11 @@ LogicalResult RolesOp::verify() {
 
 LogicalResult AnyOp::verify() {
   TileType in = getInput().getType();
-  if (in.getLayout() != Layout::MmaRows || !in.getElement().isInteger(1))
-    return emitOpError("T-E14: conditions in layout mma_rows expected, found ") << in;
+  bool row = in.getLayout() == Layout::LaneRows && in.getRows() == 1;
+  if ((in.getLayout() != Layout::MmaRows && !row) || !in.getElement().isInteger(1))
+    return emitOpError("T-E14: conditions in layout mma_rows, or of one row in layout lane_rows, "
+                       "expected, found ")
+           << in;
   return success();
 }
 

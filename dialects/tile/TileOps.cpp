@@ -104,6 +104,10 @@ static LogicalResult verifyIndices(Operation *op, ViewType view, size_t count) {
 
 static LogicalResult verifyBox(Operation *op, ViewType view, ArrayRef<int64_t> sizes, TileType tile,
                                bool rowByRow = false) {
+  if (view.getSpace() == Space::Tensor)
+    return op->emitOpError("T-N18: tensor memory is read and written by tensor_load and "
+                           "tensor_store, found ")
+           << view;
   FailureOr<BoxLayout> layout = boxLayout(view, sizes, rowByRow);
   if (failed(layout))
     return op->emitOpError("T-M5: the box is not a run of equal contiguous chunks of ") << view;

@@ -567,5 +567,6 @@ def Tile_RoundOp : Tile_Op<"round", [Pure]> {
 }
 
 include "dialects/tile/TileMatrixOps.td"
+include "dialects/tile/TileTensorOps.td"
 
 #endif

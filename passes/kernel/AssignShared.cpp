@@ -10,19 +10,35 @@ namespace m3c::kernel {
 
 namespace {
 
+/// Operands of products of tensor memory begin where their swizzle does.
+bool isOperand(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
+    if (auto view = dyn_cast<tile::ReinterpretOp>(user))
+      return isOperand(view.getView());
+    return isa<tile::TensorMmaOp>(user);
+  });
+}
+constexpr int64_t swizzleBytes = 1024;
+
 struct AssignSharedPass : impl::AssignSharedBase<AssignSharedPass> {
   using AssignSharedBase::AssignSharedBase;
 
   void runOnOperation() override {
     Builder builder(&getContext());
     int64_t end = 0;
-    auto place = [&](Operation *op, int64_t size) {
+    auto place = [&](Operation *op, int64_t size, int64_t alignment = 64) {
+      end = llvm::alignTo(end, alignment);
       op->setAttr("offset", builder.getI64IntegerAttr(end));
       end = llvm::alignTo(end + size, 64);
     };
     getOperation().walk([&](Operation *op) {
       if (auto alloc = dyn_cast<tile::AllocOp>(op))
-        place(op, alloc.getView().getType().getByteSize());
+        place(op, alloc.getView().getType().getByteSize(),
+              isOperand(alloc.getView()) ? swizzleBytes : 64);
+      else if (auto gates = dyn_cast<tile::GatesOp>(op))
+        place(op, 16 * gates.getGates().getType().getStages());
+      else if (isa<tile::TensorMemoryOp>(op))
+        place(op, 4);
       else if (auto ring = dyn_cast<tile::RingOp>(op))
         // Two barriers of eight bytes follow each stage that a copy fills.
         place(op, ring.getRing().getType().getByteSize() +

@@ -25,6 +25,8 @@ int64_t registersOf(Type type, const Chip &chip) {
   }
   case tile::Layout::MmaAcc:
     return elements / lanes;
+  case tile::Layout::LaneRows:
+    return tile.getCols();
   case tile::Layout::MmaRows: // four lanes share a row
     return 64 / lanes;
   case tile::Layout::MmaColumns:
@@ -60,6 +62,15 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
     if (cluster > row->cluster) {
       kernel.emitError("runs ") << cluster << " work items as a cluster, " << row->name
                                 << " at most " << row->cluster << "; make the cluster smaller";
+      return signalPassFailure();
+    }
+    int64_t columns = 0;
+    kernel.walk([&](tile::TensorMemoryOp memory) {
+      columns += memory.getMemory().getType().getShape()[1];
+    });
+    if (columns > row->facts.tensorColumns) {
+      kernel.emitError("needs ") << columns << " columns of tensor memory, " << row->name << " has "
+                                 << row->facts.tensorColumns << "; make the ring shallower";
       return signalPassFailure();
     }
     kernel.walk([&](scf::ForOp loop) {

@@ -72,8 +72,8 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   }
 
   /// Choices that 0 turns off, and those that halve until they divide a dimension.
-  static constexpr StringLiteral switches[] = {"ahead", "apart", "early", "meet",       "ring",
-                                               "roll",  "split", "widen", "with_router"};
+  static constexpr StringLiteral switches[] = {"ahead", "apart", "early",  "meet",  "ring",
+                                               "roll",  "split", "tensor", "widen", "with_router"};
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};
   static constexpr int64_t mostOfChoice = 4096;

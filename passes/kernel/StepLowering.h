@@ -92,6 +92,11 @@ public:
   /// The schedule of the family's next kernel, with the user's overrides ("family.choice"): the
   /// target's, or where it does not emit the family for this problem its fallback chip's.
   Schedule schedule(llvm::StringRef family, Schedule problem);
+  /// False where the user turned a form of a family off: "attention.tensor=0".
+  bool allows(llvm::StringRef form) const {
+    auto found = overrides.find(form.str());
+    return found == overrides.end() || found->second;
+  }
 
   //===- Weights
   /// The weight op that `symbol` names.

@@ -8,6 +8,7 @@
 #include "passes/kernel/Product.h"
 #include "passes/kernel/families/AttentionParts.h"
 #include "passes/kernel/families/matrix/AttentionMatrix.h"
+#include "passes/kernel/families/tensor/AttentionTensor.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -402,7 +403,14 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                                   {"page_bytes", 2 * cache.slotBytes},
                                   {"cache_bits", cache.bits()},
                                   {"activation_bits", in.getIntOrFloatBitWidth()},
-                                  {"matrix", matrixAttentionServes(shape, cacheType, in, out)}});
+                                  {"matrix", matrixAttentionServes(shape, cacheType, in, out)},
+                                  {"tensor", step.allows("attention.tensor") &&
+                                                 tensorAttentionServes(shape, cacheType, query)}});
+  if (schedule.count("tensor_stages"))
+    return emitTensorAttention(
+        step, cache, shape, schedule, step.rowsOf(query), cache.kvOffsets[layer],
+        selection ? step.bufferOf(selection) : Value(), step.makeRows(result, "attention"),
+        formatv("layers.{0}.attention", layer).str());
   if (schedule.count("consumers")) {
     return emitMatrixAttention(
         step, cache, shape, schedule, step.rowsOf(query), cache.kvOffsets[layer],

@@ -5,6 +5,7 @@
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/matrix/IndexMatrix.h"
 #include "passes/kernel/families/matrix/SelectWarps.h"
+#include "passes/kernel/families/tensor/IndexTensor.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -316,25 +317,30 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   };
   bool matrix =
       shape.heads <= step.chip.matrix.columns && StagedSlot::serves(cache.type, shape.dims);
-  Schedule schedule =
-      step.schedule("index_score", {{"heads", shape.heads},
-                                    {"dims", shape.dims},
-                                    {"page_bytes", cache.indexSlotBytes},
-                                    {"cache_bits", cache.bits()},
-                                    {"activation_bits", query.element.getIntOrFloatBitWidth()},
-                                    {"matrix", matrix}});
+  Schedule schedule = step.schedule(
+      "index_score", {{"heads", shape.heads},
+                      {"dims", shape.dims},
+                      {"page_bytes", cache.indexSlotBytes},
+                      {"cache_bits", cache.bits()},
+                      {"activation_bits", query.element.getIntOrFloatBitWidth()},
+                      {"matrix", matrix},
+                      {"tensor", step.allows("index_score.tensor") &&
+                                     tensorScoresServe(shape, cache.type, op.getQuery())}});
+  const bool tensor = schedule.count("tensor_stages");
   matrix = schedule.count("consumers");
   std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,
                              shape.dims, spellElements(query.element), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);
     SmallVector<int64_t> queries = {any, shape.heads, shape.dims};
-    if (matrix)
+    if (matrix || tensor)
       queries = {any, shape.dims};
     types.append({view(queries, query.element), view({any}, IntegerType::get(context, 8)),
                   view({any}, f32)});
     KernelBuilder kb(step.module, name, "index_score", schedule, types);
-    if (matrix)
+    if (tensor)
+      emitTensorScores(kb, cache, shape, schedule);
+    else if (matrix)
       emitMatrixScores(kb, cache, shape, schedule, step.chip.matrix);
     else
       ScoreKernel(kb, cache, shape, schedule).emit();
@@ -348,10 +354,12 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   arguments.append({{query.buffer, planir::Access::Read},
                     {step.pool(cache.indexOffsets[op.getLayer()]), planir::Access::Read},
                     {scores, planir::Access::Write}});
-  int64_t rows = matrix ? matrixScoreRows(shape, step.chip.matrix) : schedule.at("rows");
+  int64_t rows = tensor   ? schedule.at("columns") / shape.heads
+                 : matrix ? matrixScoreRows(shape, step.chip.matrix)
+                          : schedule.at("rows");
   int64_t tiles = llvm::divideCeil(step.rows, rows);
-  planir::GridDim parts = {0, matrix ? 0 : schedule.at("blocks_per_item")};
-  if (matrix)
+  planir::GridDim parts = {0, matrix || tensor ? 0 : schedule.at("blocks_per_item")};
+  if (matrix || tensor)
     parts.count = schedule.at("parts");
   step.launch(kernel, arguments, {{tiles, 0}, parts},
               formatv("layers.{0}.index_score", op.getLayer()).str());

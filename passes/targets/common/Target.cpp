@@ -11,6 +11,8 @@ namespace m3c {
 llvm::StringRef atomFormat(mlir::Operation *op) {
   if (auto attr = op->getAttrOfType<tile::FormatAttr>("format"))
     return tile::stringifyFormat(attr.getValue());
+  if (auto mma = llvm::dyn_cast<tile::TensorMmaOp>(op))
+    return mma.getOperandFormat();
   auto mma = llvm::dyn_cast<tile::MmaOp>(op);
   if (!mma || mma.getAcc().getType().getLayout() != tile::Layout::MmaAcc)
     return "";

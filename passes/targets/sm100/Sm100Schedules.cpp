@@ -2,11 +2,43 @@
 
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace m3c {
+namespace {
+
+/// Attention in tensor memory. Four pages in flight, raw and dequantised, fill the shared memory of
+/// a multiprocessor (18 KiB and 32 KiB each). Parts as those of the kernels by mma.sync.
+Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
+  int64_t items = problem.at("rows") * problem.at("kv_heads");
+  int64_t parts = std::max<int64_t>(1, chip.facts.units / items);
+  if (problem.at("selected"))
+    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
+  return {{"stages", 4}, {"tensor_stages", 4}, {"parts", parts}};
+}
+
+/// Block scores in tensor memory: two work items of a multiprocessor. Rows fill 16 or 32 columns.
+Schedule tensorScores(const Schedule &problem, const Chip &chip) {
+  int64_t heads = problem.at("heads"), rows = problem.at("rows");
+  int64_t columns = rows * heads > 16 ? 32 : 16;
+  int64_t tiles = (rows * heads + columns - 1) / columns;
+  return {{"columns", columns},
+          {"stages", 4},
+          {"tensor_stages", 4},
+          {"parts", std::max<int64_t>(1, 2 * chip.facts.units / tiles)}};
+}
+
+} // namespace
 
 Schedule sm100Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "block_topk")
     return {{"warps", 8}};
+  // One head fills too few columns.
+  if (family == "index_score" && problem.at("tensor") && problem.at("heads") > 1)
+    return tensorScores(problem, chip);
+  if (family == "attention" && problem.at("tensor"))
+    return tensorAttention(problem, chip);
   // Rings leave room for tables and queries beside them.
   if (family == "index_score")
     return matrixScores(problem, {chip.facts.units, 184 * 1024});

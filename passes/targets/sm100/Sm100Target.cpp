@@ -32,8 +32,19 @@ const Chip chipRows[] = {
      {148, 228 * 1024, 512, 64 * 1024, 8e12, 2.25e15, 4.5e15, sheet, false}},
 };
 
+const Atom ownRows[] = {
+    {"tensor_keys", "tile.tensor_keys", "", "", "tensorKeys", "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
+    {"operand_values", "tile.operand_values", "", "", "operandValues",
+     "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
+    {"tensor_mma_e4m3", "tile.tensor_mma", "e4m3", "", "tensorProductE4m3", "UTCQMMA"},
+    {"tensor_mma_f16", "tile.tensor_mma", "f16", "", "tensorProductF16", "UTCHMMA"},
+    {"tensor_load", "tile.tensor_load", "", "", "loadTensor", "LDTM"},
+    {"tensor_store", "tile.tensor_store", "", "", "storeTensor", "STTM"},
+};
+
 class Sm100Target final : public DecodeTarget {
 public:
+  Sm100Target() : DecodeTarget(ownRows) {}
   llvm::StringRef name() const override { return "sm100"; }
   llvm::ArrayRef<Chip> chips() const override { return chipRows; }
   Schedule schedule(llvm::StringRef family, const Schedule &problem,

@@ -5,7 +5,7 @@ namespace m3emu {
 
 /// Sign, four bits of exponent with bias 7, three of mantissa; 0x7f and 0xff are NaN. Every value
 /// is one of FP16.
-M3EMU_INLINE unsigned f16OfE4m3(unsigned code) {
+M3EMU_APART unsigned f16OfE4m3(unsigned code) {
   const unsigned sign = (code & 0x80u) << 8, exponent = code >> 3 & 15u, mantissa = code & 7u;
   if ((code & 0x7fu) == 0x7fu)
     return 0x7fffu;
@@ -24,21 +24,19 @@ M3EMU_INLINE unsigned f16Of(float x) {
   return x != x ? 0x7fffu : (unsigned)__builtin_bit_cast(unsigned short, (_Float16)x);
 }
 
-/// The nearest code, of two equally near ones the even one, at most 448: codes of one sign are in
-/// the order of their values.
-M3EMU_INLINE unsigned e4m3Of(float x) {
+/// The nearest code, of two equally near ones the even one, at most 448. Codes of one sign are in
+/// the order of their values, eight to each power of two.
+M3EMU_APART unsigned e4m3Of(float x) {
   if (x != x)
     return 0x7fu;
   const unsigned sign = __builtin_bit_cast(unsigned, x) >> 24 & 0x80u;
   const float size = __builtin_fabsf(x);
-  unsigned code = 0;
-  while (code < 0x7eu && valueOfE4m3(code + 1) <= size)
-    ++code;
-  if (code < 0x7eu) {
-    const float below = size - valueOfE4m3(code), above = valueOfE4m3(code + 1) - size; // exact
-    code += above < below || (above == below && code % 2);
-  }
-  return sign | code;
+  if (size >= 448)
+    return sign | 0x7eu;
+  int exponent = (int)(__builtin_bit_cast(unsigned, size) >> 23) - 127;
+  exponent = exponent < -6 ? -6 : exponent; // below, the step is that of 2^-6
+  const float step = __builtin_bit_cast(float, (unsigned)(exponent - 3 + 127) << 23);
+  return sign | (unsigned)((exponent + 6) * 8 + (int)__builtin_rintf(size / step));
 }
 
 M3EMU_INLINE unsigned bf16Of(float x) {
@@ -47,7 +45,7 @@ M3EMU_INLINE unsigned bf16Of(float x) {
 }
 
 /// The nearest FP32 of 2^x. Subnormals count as zero.
-M3EMU_INLINE float nearestPower(float x) {
+M3EMU_APART float nearestPower(float x) {
   if (x != x)
     return __builtin_nanf("");
   if (x >= 128.0f)

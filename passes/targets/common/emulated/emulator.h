@@ -131,6 +131,9 @@ inline constexpr unsigned char wholePage = 1;
 #if defined(M3_EMULATED_TEXT)
 
 #define M3EMU_INLINE inline __attribute__((always_inline))
+/// For arithmetic that kernels have many times: they compile sooner. Calls of the emulator must be
+/// inlined into the kernel's text, which reports name.
+#define M3EMU_APART inline __attribute__((noinline))
 
 /// The thread that runs.
 M3EMU_INLINE Thread *self() {

@@ -3,4 +3,4 @@
 
 #include "nvidia.h"
 
-#include "tensor_atoms.h"
+#include "tensor.h"

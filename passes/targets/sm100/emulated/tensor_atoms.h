@@ -6,19 +6,22 @@
 
 #include "atoms.h"
 
-/// Nearest even, saturating at 448; NaN if one is, its sign is not defined. Products have at most
-/// six significant bits.
-M3_INLINE u32 multiplyE2m1E4m3(u16 codes, u32 scales) {
+M3EMU_APART u32 productsOfCodes(u32 codes, u32 scales) {
   constexpr f32 sizes[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   u32 products = 0;
   for (int i = 0; i < 4; ++i) {
     const u32 code = codes >> 4 * i & 15u, scale = scales >> 8 * i & 0xffu;
-    const f32 size = sizes[code & 7],
-              factor = (f32) __builtin_bit_cast(_Float16, (u16)f16OfE4m3(scale));
+    const f32 size = sizes[code & 7], factor = m3emu::valueOfE4m3(scale);
     products |= e4m3Of(code & 8 ? -size * factor : size * factor) << 8 * i;
   }
   return products;
 }
+/// Nearest even, saturating at 448; NaN if one is, its sign is not defined. Products have at most
+/// six significant bits.
+M3_INLINE u32 multiplyE2m1E4m3(u16 codes, u32 scales) { return productsOfCodes(codes, scales); }
+
+M3_INLINE f32 f32OfF16Low(u32 pair) { return (f32) __builtin_bit_cast(_Float16, (u16)pair); }
+M3_INLINE f32 f32OfF16High(u32 pair) { return f32OfF16Low(pair >> 16); }
 
 //===- Tensor memory --------------------------------------------------------------------------===//
 

@@ -1,0 +1,137 @@
+// Tensor memory: allocation, gates, operands, products, rows that lanes hold.
+#include "compiler/codegen/Printer.h"
+
+namespace m3c::codegen {
+
+/// A buffer of bytes or words that the kernel has at `offset`.
+static FailureOr<std::string> sharedWord(Operation *op, std::optional<uint64_t> offset,
+                                         StringRef type) {
+  if (!offset)
+    return op->emitOpError("has no offset; run tile-assign-shared");
+  return formatv("({0} *)((u8 *)shared + {1})", type, *offset).str();
+}
+
+static std::string gateCall(Gate side, StringRef verb) {
+  return (verb + (side == Gate::Full ? "Full" : "Empty")).str();
+}
+
+LogicalResult Printer::tensorMemory(Operation *op) {
+  auto columns = [](Value memory) { return cast<ViewType>(memory.getType()).getShape()[1]; };
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](TensorMemoryOp op) -> LogicalResult {
+        FailureOr<std::string> word = sharedWord(op, op.getOffset(), "u32");
+        if (failed(word))
+          return failure();
+        define(op, "tensor", formatv("tensorMemory<{0}>({1})", columns(op.getMemory()), *word));
+        return success();
+      })
+      .Case([&](TensorFreeOp op) {
+        line(formatv("freeTensorMemory<{0}>({1});", columns(op.getMemory()), name(op.getMemory())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](TensorPartOp op) {
+        define(op, "part", formatv("{0} + (u32)({1})", name(op.getMemory()), name(op.getColumn())));
+        return success();
+      })
+      .Case([&](TensorLoadOp op) {
+        define(op, "t",
+               formatv("{0}<{1}>({2})", atomCall(op.getAtom(), "loadTensor"),
+                       tileType(op.getResult().getType()), name(op.getPart())));
+        return success();
+      })
+      .Case([&](TensorStoreOp op) {
+        line(formatv("{0}({1}, {2});", atomCall(op.getAtom(), "storeTensor"), name(op.getValue()),
+                     name(op.getPart())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](GatesOp op) -> LogicalResult {
+        FailureOr<std::string> words = sharedWord(op, op.getOffset(), "u64");
+        if (failed(words))
+          return failure();
+        define(op, "gates",
+               formatv("Gates<{0}>({1}, {2}, {3})", op.getGates().getType().getStages(), *words,
+                       op.getFills(), op.getDrains()));
+        return success();
+      })
+      .Case<GateWaitOp, GateSignalOp, GateCommitOp>([&](auto op) {
+        StringRef verb = isa<GateWaitOp>(op) ? "wait" : isa<GateSignalOp>(op) ? "signal" : "commit";
+        line(formatv("{0}.{1}({2});", name(op.getGates()), gateCall(op.getSide(), verb),
+                     name(op.getUse())) +
+             origin(op));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+LogicalResult Printer::tensorOperand(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](OperandQueriesOp op) {
+        int64_t stride = op.getRows().getType().getStride(0);
+        line(formatv("operandQueries<{0}>({1} + {2} * {3}, {3}, {4} - {2}, {5});",
+                     op.getOperand().getType().getShape()[0], name(op.getRows()), name(op.getRow()),
+                     stride, name(op.getLimit()), name(op.getOperand())) +
+             origin(op));
+        return success();
+      })
+      .Case([&](TensorKeysOp op) {
+        line(formatv("{0}({1});", atomCall(op.getAtom(), "tensorKeys"),
+                     list({op.getCodes(), op.getScales(), op.getPart()})) +
+             origin(op));
+        return success();
+      })
+      .Case([&](OperandValuesOp op) {
+        line(formatv("{0}({1});", atomCall(op.getAtom(), "operandValues"),
+                     list({op.getCodes(), op.getScales(), op.getLimit(), op.getOperand()})) +
+             origin(op));
+        return success();
+      })
+      .Case([&](OperandWeightsOp op) {
+        define(op, "t", formatv("operandWeights({0})", list({op.getWeights(), op.getOperand()})));
+        return success();
+      })
+      .Case([&](TensorMmaOp op) {
+        bool keys = op.getOperandFormat() == "e4m3";
+        line(formatv("{0}<{1}>({2});",
+                     atomCall(op.getAtom(), keys ? "tensorProductE4m3" : "tensorProductF16"),
+                     op.getSums().getType().getShape()[1],
+                     list({op.getLeft(), op.getRight(), op.getSums(), op.getAccumulate()})) +
+             origin(op));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+LogicalResult Printer::laneRows(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](LaneNumbersOp op) {
+        define(op, "t", "laneNumbers()");
+        return success();
+      })
+      .Case([&](ReduceLanesOp op) {
+        StringRef kind = op.getKind() == ReduceKind::Add   ? "Add"
+                         : op.getKind() == ReduceKind::Max ? "Max"
+                                                           : "MaxOrNan";
+        define(op, "t", formatv("lanes{0}({1})", kind, name(op.getInput())));
+        return success();
+      })
+      .Case([&](LoadRowOp op) {
+        define(op, "t",
+               formatv("loadRow<{0}>({1})", tileType(op.getResult().getType()),
+                       address(op.getView(), op.getIndices())));
+        return success();
+      })
+      .Case([&](StoreLanesOp op) {
+        ViewType view = op.getView().getType();
+        size_t rank = view.getShape().size();
+        line(formatv("storeLanes({0}, {1}, {2});", name(op.getValue()),
+                     address(op.getView(), op.getIndices()),
+                     rank > 1 ? view.getStride(unsigned(rank) - 2) : 0) +
+             origin(op));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+} // namespace m3c::codegen

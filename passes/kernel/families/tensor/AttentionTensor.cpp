@@ -1,0 +1,434 @@
+#include "passes/kernel/families/tensor/AttentionTensor.h"
+
+#include "passes/kernel/Product.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace m3c::kernel {
+namespace {
+
+constexpr float lowest = -std::numeric_limits<float>::infinity();
+/// Columns of a product: query heads of a KV head, the others are zero.
+constexpr int64_t heads = 16;
+/// Accumulators of scores: one is read while the next one is made.
+constexpr int64_t scoreStages = 2;
+/// Warps by role; those that read tensor memory come in fours.
+constexpr int64_t warpCount = 2 * laneWarps + 2;
+/// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
+/// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
+constexpr double slackBits = 8;
+/// Bytes of a page's values in FP16.
+constexpr int64_t valueBytes = 2 * 128 * 128;
+
+using tile::Gate;
+
+class TensorAttention {
+public:
+  TensorAttention(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
+                  const Schedule &schedule)
+      : kb(kb), t(kb), cache(cache), shape(shape), stages(schedule.at("tensor_stages")),
+        rawStages(schedule.at("stages")), parts(schedule.at("parts")), batch(kb) {
+    kb.kernel().setWarps(uint64_t(warpCount));
+    unsigned next = 4;
+    query = kb.parameter(next++);
+    pool = kb.parameter(next++);
+    if (shape.selected)
+      selection = kb.parameter(next++);
+    out = kb.parameter(next++);
+    if (parts > 1) {
+      partValues = kb.parameter(next);
+      partRows = kb.parameter(next + 1);
+      arrivals = kb.parameter(next + 2);
+    }
+  }
+
+  static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
+                                          Type in, Type out, bool counted);
+
+  void emit() {
+    allocate();
+    part = kb.blockId(tile::Axis::X);
+    kvHead = kb.blockId(tile::Axis::Y);
+    row = kb.blockId(tile::Axis::Z);
+    position = batch.position(row);
+    tableRow = kb.mul(kb.loadIndex(batch.sequences, {row}), batch.tableLength);
+    listAt = kb.mul(kb.add(kb.mul(row, shape.kvHeads), kvHead), shape.selected);
+    kb.when(kb.less(row, batch.rows), [&] {
+      divide();
+      kb.when(kb.less(part, used), [&] { work(); });
+    });
+  }
+
+private:
+  void allocate() {
+    values = kb.alloc({stages * valueBytes}, kb.byteType());
+    weights = kb.alloc({128, heads}, kb.builder().getI16Type());
+    queries = kb.alloc({heads, 128}, kb.byteType());
+    ring = kb.ring(rawStages, {2 * cache.slotBytes}, kb.byteType(), laneWarps);
+    dequantised = t.gates(stages, laneWarps, 1);
+    scored = t.gates(scoreStages, 1, laneWarps);
+    weighted = t.gates(1, laneWarps, 1);
+    tops = kb.alloc({2, laneWarps, heads}, kb.f32Type());
+    sums = kb.alloc({heads, shape.dims}, kb.f32Type());
+    weightSums = kb.alloc({laneWarps, heads}, kb.f32Type());
+    largestScores = kb.alloc({heads}, kb.f32Type());
+  }
+
+  void work() {
+    memory = t.memory(stages * keyColumns + scoreStages * heads + heads);
+    kb.roles([&] {
+      kb.role("soften", laneWarps, [&] { soften(); });
+      kb.role("dequantise", laneWarps, [&] { dequantise(); });
+      kb.role("multiply", 1, [&] { multiply(); });
+      kb.role("load", 1, [&] { loadPages(); });
+    });
+    t.free(memory); // all threads meet: sums are seen
+    finish();
+  }
+
+  //===- The pages of a part
+  /// begin … end − 1: this part's places in the row's list of pages.
+  void divide() {
+    Value count = kb.add(kb.div(position, m3::blockTokens), 1);
+    if (selection)
+      count = kb.forLoop(kb.index(0), kb.index(shape.selected), 1, kb.index(0),
+                         [&](Value i, ValueRange carried) {
+                           Value names = kb.atLeast(blockAt(i), kb.index(0));
+                           return Values{kb.selectf(names, kb.add(i, 1), carried[0])};
+                         })[0];
+    Value per = kb.max(kb.ceilDiv(count, parts), kb.index(1));
+    begin = kb.mul(part, per);
+    pageCount = kb.max(kb.sub(kb.min(kb.add(begin, per), count), begin), kb.index(0));
+    // A row without pages has one part with nothing in it.
+    used = kb.max(arith::DivSIOp::create(kb.builder(), kb.add(count, kb.add(per, -1)), per),
+                  kb.index(1));
+  }
+  Value blockAt(Value place) { return kb.loadIndex(selection, {kb.add(listAt, place)}); }
+  Value blockOf(Value use) {
+    Value place = kb.add(begin, use);
+    return selection ? blockAt(place) : place;
+  }
+  /// How many keys of the use's page the row may see: 128 or more, all of them.
+  Value seenOf(Value use) {
+    return kb.sub(kb.add(position, 1), kb.mul(blockOf(use), m3::blockTokens));
+  }
+
+  /// Role: brings pages, K and V side by side, in the order of the list.
+  void loadPages() {
+    kb.forLoop(kb.index(0), pageCount, 1, [&](Value use) {
+      Value page = kb.loadIndex(batch.table, {kb.add(tableRow, blockOf(use))});
+      Value offset = kb.add(kb.mul(page, cache.pageBytes), kb.mul(kvHead, 2 * cache.slotBytes));
+      kb.acquire(ring, use);
+      kb.fillStage(ring, use, pool, offset);
+      kb.commit(ring, use);
+    });
+  }
+
+  /// Role: keys to tensor memory, values to shared memory.
+  void dequantise() {
+    kb.forLoop(kb.index(0), pageCount, 1, [&](Value use) {
+      Value stage = kb.wait(ring, use);
+      t.wait(Gate::Empty, dequantised, use);
+      t.keys(t.slot(stage, 0), keysOf(use));
+      t.values(t.slot(stage, cache.slotBytes), seenOf(use), valuesOf(use));
+      kb.release(ring, use);
+      t.signal(Gate::Full, dequantised, use);
+    });
+  }
+
+  //===- Where things are
+  Value keysOf(Value use) {
+    return t.part(memory, kb.mul(kb.rem(use, stages), keyColumns), keyColumns, kb.i32Type());
+  }
+  Value valuesOf(Value use) {
+    return kb.reinterpret(values, kb.mul(kb.rem(use, stages), valueBytes),
+                          kb.view({2, 128, 64}, kb.builder().getI16Type(), tile::Space::Shared));
+  }
+  Value scoresOf(Value use) {
+    Value column = kb.add(kb.mul(kb.rem(use, scoreStages), heads), stages * keyColumns);
+    return t.part(memory, column, heads, kb.f32Type());
+  }
+  Value means() {
+    return t.part(memory, kb.index(stages * keyColumns + scoreStages * heads), heads, kb.f32Type());
+  }
+
+  //===- Products
+  /// Role: the scores of a page go before the values of the page before it.
+  void multiply() {
+    Value first = queryRow();
+    tile::OperandQueriesOp::create(kb.builder(), query, first, kb.add(first, shape.group()),
+                                   queries);
+    Value never = arith::ConstantIntOp::create(kb.builder(), 0, 1);
+    kb.forLoop(kb.index(0), kb.add(pageCount, 1), 1, [&](Value use) {
+      kb.when(kb.less(use, pageCount), [&] {
+        t.wait(Gate::Full, dequantised, use);
+        t.wait(Gate::Empty, scored, use);
+        t.product(keysOf(use), queries, scoresOf(use), never);
+        t.commit(Gate::Full, scored, use);
+      });
+      kb.when(kb.less(kb.index(0), use), [&] {
+        Value before = kb.add(use, -1);
+        t.wait(Gate::Full, weighted, before);
+        t.product(valuesOf(before), weights, means(), kb.less(kb.index(0), before));
+        t.commit(Gate::Empty, weighted, before);
+        t.commit(Gate::Empty, dequantised, before);
+      });
+    });
+  }
+
+  //===- Softmax
+  struct State {
+    Value weights, largest; ///< of each lane's tokens; of all, alike in every lane
+    SmallVector<Value> all() const { return {weights, largest}; }
+    static State of(ValueRange values) { return {values[0], values[1]}; }
+  };
+
+  /// Role: a warp has a quarter of the tokens of each page, later a quarter of the dims.
+  void soften() {
+    quarter = kb.rem(kb.warpId(), laneWarps);
+    token = t.laneNumbers();
+    State start = {t.fill(0, t.rows(heads)), t.fill(lowest, t.row(heads))};
+    Values end =
+        kb.forLoop(kb.index(0), pageCount, 1, start.all(), [&](Value use, ValueRange carried) {
+          return step(use, State::of(carried)).all();
+        });
+    State state = State::of(end);
+    t.wait(Gate::Empty, weighted, pageCount); // the last product has ended
+    Value at = kb.mul(quarter, 32);
+    kb.when(
+        kb.less(kb.index(0), pageCount),
+        [&] { t.storeLanes(t.load(means()), sums, {kb.index(0), at}); },
+        [&] { t.storeLanes(t.fill(0, t.rows(heads)), sums, {kb.index(0), at}); });
+    kb.store(t.reduce(tile::ReduceKind::Add, state.weights), weightSums, {quarter, kb.index(0)},
+             {1, heads});
+    kb.when(kb.equal(quarter, kb.index(0)),
+            [&] { t.storeLanes(state.largest, largestScores, {kb.index(0)}); });
+  }
+
+  State step(Value use, State state) {
+    t.wait(Gate::Full, scored, use);
+    Value scores = t.load(scoresOf(use));
+    t.signal(Gate::Empty, scored, use);
+    Value seen = kb.toI32(seenOf(use));
+    scores = kb.map({scores, token}, t.rows(heads), [&](ValueRange args) {
+      return kb.selectf(kb.less(args[1], seen), args[0], kb.f32(lowest));
+    });
+    Value top = topOf(use, scores);
+    double slack = slackBits / (shape.scale * std::numbers::log2e);
+    Value grows =
+        kb.map({top, state.largest}, t.row(heads, kb.builder().getI1Type()),
+               [&](ValueRange args) { return kb.lessf(kb.addf(args[1], kb.f32(slack)), args[0]); });
+    Value any = tile::AnyOp::create(kb.builder(), kb.builder().getI1Type(), grows);
+    Value largest = kb.choose(
+        any, [&] { return Values{larger(top, state.largest)}; },
+        [&] { return Values{state.largest}; })[0];
+    Value weighting = kb.map({scores, largest}, t.rows(heads), [&](ValueRange args) {
+      Value shift = kb.mulf(args[1], scale());
+      return kb.exp2f(kb.fmaf(args[0], scale(), arith::NegFOp::create(kb.builder(), shift)));
+    });
+    t.wait(Gate::Empty, weighted, use); // the product before has ended
+    Value kept = kb.choose(
+        any, [&] { return Values{rescaled(use, state, largest)}; },
+        [&] { return Values{state.weights}; })[0];
+    Value rounded =
+        tile::OperandWeightsOp::create(kb.builder(), weighting.getType(), weighting, weights);
+    t.signal(Gate::Full, weighted, use);
+    Value total = kb.map({kept, rounded}, t.rows(heads),
+                         [&](ValueRange args) { return kb.addf(args[0], args[1]); });
+    return {total, largest};
+  }
+
+  Value larger(Value a, Value b) {
+    return kb.map({a, b}, t.row(heads), [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
+  }
+
+  /// The largest scores of a page, over all warps. Each use has its own half of the memory: nobody
+  /// writes a half before all have read it, since they meet in between.
+  Value topOf(Value use, Value scores) {
+    Value half = kb.rem(use, 2);
+    kb.store(t.reduce(tile::ReduceKind::Max, scores), tops, {half, quarter, kb.index(0)},
+             {1, 1, heads});
+    kb.barrier();
+    Value top;
+    for (int64_t warp = 0; warp < laneWarps; ++warp) {
+      Value next = t.loadRow(tops, {half, kb.index(warp), kb.index(0)}, t.row(heads));
+      top = warp ? larger(next, top) : next;
+    }
+    return top;
+  }
+
+  /// Sums of weights under a larger maximum; those in tensor memory likewise.
+  Value rescaled(Value use, State state, Value largest) {
+    Value keep = kb.map({state.largest, largest}, t.row(heads), [&](ValueRange args) {
+      return kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
+    });
+    auto scaled = [&](Value sums) {
+      return kb.map({sums, keep}, t.rows(heads),
+                    [&](ValueRange args) { return kb.mulf(args[0], args[1]); });
+    };
+    kb.when(kb.less(kb.index(0), use), [&] {
+      Value place = means();
+      t.store(scaled(t.load(place)), place);
+    });
+    return scaled(state.weights);
+  }
+
+  //===- Sums
+  Value scale() { return kb.f32(shape.scale * std::numbers::log2e); }
+  Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
+
+  Value loadSums(Value view, ValueRange indices) {
+    SmallVector<int64_t> box(indices.size(), 1);
+    box.back() = shape.dims;
+    return kb.load(view, indices, box, 1, shape.dims);
+  }
+  /// A warp each.
+  void eachHead(function_ref<void(Value head)> body) {
+    kb.eachByWarp(kb.index(0), kb.index(shape.group()), body);
+  }
+
+  void storeMean(Value head, Value values, Value weight) {
+    Value inverse = kb.divf(kb.f32(1), weight);
+    Value factor = kb.selectf(kb.equalf(weight, kb.f32(0)), kb.f32(0), inverse);
+    Value mean =
+        kb.map(values, 1, shape.dims, [&](ValueRange args) { return kb.mulf(args[0], factor); });
+    kb.storeF32(mean, out, {kb.add(queryRow(), head), kb.index(0)}, {1, shape.dims});
+  }
+
+  Value weightOf(Value head) {
+    Value sum = kb.loadScalar(weightSums, {kb.index(0), head});
+    for (int64_t warp = 1; warp < laneWarps; ++warp)
+      sum = kb.addf(sum, kb.loadScalar(weightSums, {kb.index(warp), head}));
+    return sum;
+  }
+
+  void finish() {
+    auto mean = [&] {
+      eachHead([&](Value head) {
+        storeMean(head, loadSums(sums, {head, kb.index(0)}), weightOf(head));
+      });
+    };
+    if (parts == 1)
+      return mean();
+    Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
+    kb.when(kb.equal(used, kb.index(1)), mean, [&] {
+      Value slot = kb.add(base, part);
+      eachHead([&](Value head) {
+        kb.store(loadSums(sums, {head, kb.index(0)}), partValues, {slot, head, kb.index(0)},
+                 {1, 1, shape.dims});
+        kb.storeScalar(kb.loadScalar(largestScores, {head}), partRows, {slot, kb.index(0), head});
+        kb.storeScalar(weightOf(head), partRows, {slot, kb.index(1), head});
+      });
+      Value last = kb.arriveLast(arrivals, item, used);
+      kb.when(last, [&] { eachHead([&](Value head) { merge(base, head); }); });
+    });
+  }
+
+  /// Adds the parts of a head in their order.
+  void merge(Value base, Value head) {
+    auto each = [&](ValueRange start, function_ref<Values(Value slot, ValueRange carried)> body) {
+      return kb.forLoop(kb.index(0), used, 1, start, [&](Value i, ValueRange carried) {
+        return body(kb.add(base, i), carried);
+      });
+    };
+    auto largestOf = [&](Value slot) { return kb.loadScalar(partRows, {slot, kb.index(0), head}); };
+    Value largest = each(kb.f32(lowest), [&](Value slot, ValueRange carried) {
+      return Values{kb.maxf(carried[0], largestOf(slot))};
+    })[0];
+    Value none = kb.fill(0, 1, shape.dims);
+    Values total = each({none, kb.f32(0)}, [&](Value slot, ValueRange carried) {
+      // Where there was no key the largest score is that of no key; its share is nothing.
+      Value own = largestOf(slot);
+      Value share = kb.exp2f(kb.mulf(kb.subf(own, largest), scale()));
+      Value keep = kb.selectf(kb.lessf(kb.f32(lowest), own), share, kb.f32(0));
+      Value sum =
+          kb.map({loadSums(partValues, {slot, head, kb.index(0)}), carried[0]}, 1, shape.dims,
+                 [&](ValueRange args) { return kb.fmaf(args[0], keep, args[1]); });
+      Value weight = kb.loadScalar(partRows, {slot, kb.index(1), head});
+      return Values{sum, kb.fmaf(weight, keep, carried[1])};
+    });
+    storeMean(head, total[0], total[1]);
+  }
+
+  KernelBuilder &kb;
+  TensorTiles t;
+  const CachePages &cache;
+  const AttentionShape &shape;
+  const int64_t stages, rawStages, parts;
+  BatchRows batch;
+  Value query, pool, selection, out, partValues, partRows, arrivals;
+  Value values, weights, queries, ring, dequantised, scored, weighted, memory;
+  Value tops, sums, weightSums, largestScores;
+  Value part, kvHead, row, position, tableRow, listAt, begin, pageCount, used, quarter, token;
+};
+
+SmallVector<Type> TensorAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
+                                                  Type in, Type out, bool counted) {
+  constexpr int64_t any = ShapedType::kDynamic;
+  auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
+    return tile::ViewType::get(context, sizes, element, tile::Space::Global);
+  };
+  auto bits = [&](unsigned width) { return IntegerType::get(context, width); };
+  SmallVector<Type> types = BatchRows::parameterTypes(context);
+  types.append({view({any, shape.dims}, in), view({any}, bits(8))});
+  if (shape.selected)
+    types.push_back(view({any}, bits(32)));
+  types.push_back(view({any, shape.dims}, out));
+  if (counted) {
+    Type f32 = Float32Type::get(context);
+    types.append(
+        {view({any, heads, shape.dims}, f32), view({any, 2, heads}, f32), view({any}, bits(32))});
+  }
+  return types;
+}
+
+} // namespace
+
+bool tensorAttentionServes(const AttentionShape &shape, m3::CacheType cache, Value query) {
+  return shape.group() <= heads && tensorServes(cache, shape.dims, query);
+}
+
+LogicalResult emitTensorAttention(StepLowering &step, const CachePages &cache,
+                                  const AttentionShape &shape, const Schedule &schedule,
+                                  RowBuffer query, int64_t poolOffset, Value selection,
+                                  RowBuffer mean, StringRef label) {
+  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
+                             shape.heads, shape.kvHeads, shape.dims, shape.selected,
+                             llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
+                             spellElements({query.element, mean.element}), spell(schedule));
+  int64_t parts = schedule.at("parts"), items = step.rows * shape.kvHeads;
+  tile::KernelOp kernel = step.kernel(name, [&] {
+    KernelBuilder kb(step.module, name, "attention", schedule,
+                     TensorAttention::parameterTypes(step.module.getContext(), shape, query.element,
+                                                     mean.element, parts > 1));
+    TensorAttention(kb, cache, shape, schedule).emit();
+    return kb.finish();
+  });
+  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
+  arguments.append(
+      {{query.buffer, planir::Access::Read}, {step.pool(poolOffset), planir::Access::Read}});
+  if (selection)
+    arguments.push_back({selection, planir::Access::Read});
+  arguments.push_back({mean.buffer, planir::Access::Write});
+  if (parts > 1) {
+    FailureOr<Value> counters = step.counters(items);
+    if (failed(counters))
+      return failure();
+    int64_t slotBytes = heads * shape.dims * 4;
+    arguments.append(
+        {{step.scratch("attention_parts", 0, 0, items * parts * slotBytes), planir::Access::Write},
+         {step.scratch("attention_rows", 0, 0, items * parts * 2 * heads * 4),
+          planir::Access::Write},
+         {*counters, planir::Access::ReadWrite}});
+  }
+  step.launch(kernel, arguments, {{parts, 0}, {shape.kvHeads, 0}, {step.rows, 0}}, label);
+  return success();
+}
+
+} // namespace m3c::kernel

@@ -1,0 +1,60 @@
+// Attention and block scores in tensor memory where the chip has it, with one head of index keys by mma.sync: gates between
+// roles, two products, columns that fit. Either form can be turned off; too deep a ring is refused.
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1,8" | FileCheck %s
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.tensor=0,index_score.tensor=0" | FileCheck %s --check-prefix=PLAIN
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.tensor_stages=16" -o %t
+// RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_100a}))' 2>&1 | FileCheck %s --check-prefix=DEEP
+
+!cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 128>
+!q = tensor<?x1024xf32, #m3.storage<e4m3>>
+!iq = tensor<?x256xf32, #m3.storage<e4m3>>
+
+// CHECK-LABEL: tile.kernel @index_score_{{.*}}_columns16_
+// CHECK-SAME: warps = 10
+// CHECK: tile.ring async 4 : <4, 9216xi8>
+// CHECK: tile.gates fills 4 drains 1 : <4>
+// CHECK: tile.gates fills 1 drains 4 : <2>
+// CHECK: tile.tensor_memory : <128x256xi32, tensor>
+// CHECK: tile.role "score" warps = 4
+// CHECK: tile.tensor_load {{.*}} -> <32x16xf32, lane_rows>
+// CHECK: tile.reduce_lanes max_or_nan
+// CHECK: tile.role "dequantise" warps = 4
+// CHECK: tile.tensor_keys
+// CHECK: tile.role "multiply" warps = 1
+// CHECK: tile.operand_queries {{.*}} : <?x128xf32>, <16x128xi8, shared>
+// CHECK: tile.tensor_mma {{.*}} : <128x32xi32, tensor>, <16x128xi8, shared>, <128x16xf32, tensor>
+// CHECK: tile.tensor_free
+// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts8_stages4_tensor_stages4(
+// CHECK: tile.role "soften" warps = 4
+// CHECK: tile.operand_weights
+// CHECK: tile.role "dequantise" warps = 4
+// CHECK: tile.operand_values
+// CHECK: tile.role "multiply" warps = 1
+// CHECK: tile.tensor_mma {{.*}} : <2x128x64xi16, shared>, <128x16xi16, shared>, <128x16xf32, tensor>
+// CHECK: tile.role "load" warps = 1
+// CHECK: tile.arrive
+// CHECK: plan.launch @attention_{{.*}} grid [8, 2, 1]
+
+// PLAIN-NOT: tile.tensor_
+// PLAIN: tile.load_cached
+
+// DEEP: needs 1024 columns of tensor memory, sm_100a has 512; make the ring shallower
+m3.weight @embed : !m3.weight<64x256, bf16> {parts = [#m3.part<values, "embed", "BF16", [64, 256]>]}
+m3.weight @q : !m3.weight<1024x256, bf16> {parts = [#m3.part<values, "q", "BF16", [1024, 256]>]}
+m3.weight @iq : !m3.weight<256x256, bf16> {parts = [#m3.part<values, "iq", "BF16", [256, 256]>]}
+m3.weight @ik : !m3.weight<128x256, bf16> {parts = [#m3.part<values, "ik", "BF16", [128, 256]>]}
+
+func.func @step(%b: !m3.batch, %c: !cache) -> tensor<?x1024xf32> attributes {m3.step} {
+  %h = m3.embed %b, @embed : tensor<?x256xf32>
+  %q = m3.project %h, @q : tensor<?x256xf32> -> tensor<?x1024xf32>
+  %qq = m3.quantize %q {grid = e4m3} : tensor<?x1024xf32> -> !q
+  %i = m3.project %h, @iq : tensor<?x256xf32> -> tensor<?x256xf32>
+  %iq = m3.quantize %i {grid = e4m3} : tensor<?x256xf32> -> !iq
+  %k = m3.project %h, @iq : tensor<?x256xf32> -> tensor<?x256xf32>
+  %ik = m3.project %h, @ik : tensor<?x256xf32> -> tensor<?x128xf32>
+  m3.cache_write %c, %b, %k, %k, %ik {layer = 0} : !cache, tensor<?x256xf32>, tensor<?x256xf32>, tensor<?x128xf32>
+  %s = m3.index_score %iq, %c, %b {layer = 0} : !iq, !cache -> tensor<?x2x?xf32>
+  %sel = m3.block_topk %s, %b {k = 16, init = 0, local = 1} : tensor<?x2x?xf32> -> tensor<?x2x16xi32>
+  %o = m3.sparse_attention %qq, %c, %sel, %b {layer = 0, scale = 0.0883} : !q, !cache, tensor<?x2x16xi32> -> tensor<?x1024xf32>
+  return %o : tensor<?x1024xf32>
+}

@@ -1,0 +1,249 @@
+// Kernels that multiply in tensor memory, against the reference.
+//
+// Scores are sums of exact products, each instruction's sums cut to 25 bits: within
+// (D + 1) · 2^-24 · Σ |q k|. Attention weights are rounded to FP16, in numerator and denominator
+// alike (2^-11 of each), e^x is within 2^-21; sums of n keys are FP32 (n · 2^-24). With BF16 rows
+// the result is rounded (2^-9 of it).
+#include "passes/targets/sm100/DeviceHeaders.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/Formats.h"
+#include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tests/numerics/Scene.h"
+
+#include "gtest/gtest.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+using namespace m3c::numerics;
+using namespace m3c::interpreter;
+
+namespace {
+
+const std::string chip = "sm_100a";
+
+double lengthOf(const SceneSpec &spec) { return std::sqrt(double(spec.cache.headDim)) + 5; }
+
+double attentionBound(const Scene &scene, int64_t keys) {
+  double dims = double(scene.spec.cache.headDim), u = 0x1p-24;
+  double delta = 2 * (dims + 1) * u * scene.scale() * lengthOf(scene.spec) * lengthOf(scene.spec);
+  double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * double(keys) * u;
+  return (2 * delta + weights + sums + (scene.spec.bf16 ? 0x1p-9 : 0)) * 6;
+}
+
+SceneSpec small(std::vector<RowAt> rows, bool sparse, bool bf16 = false) {
+  SceneSpec spec;
+  spec.cache.kvHeads = 2;
+  spec.heads = 8;
+  spec.sparse = sparse;
+  spec.bf16 = bf16;
+  spec.rows = std::move(rows);
+  return spec;
+}
+
+std::vector<float> resultOf(const KernelProgram &built, const Scene &scene) {
+  std::vector<float> values;
+  auto count = std::ptrdiff_t(scene.query.elements());
+  if (!scene.spec.bf16) {
+    auto from = built.buffer<float>("attention");
+    values.assign(from.begin(), from.begin() + count);
+    return values;
+  }
+  for (uint16_t code : built.buffer<uint16_t>("attention").first(size_t(count)))
+    values.push_back(std::bit_cast<float>(uint32_t(code) << 16));
+  return values;
+}
+
+/// Runs the kernels and compares attention with the reference on the kernel's own selection.
+std::vector<float> check(Scene &scene, int64_t rows,
+                         const std::vector<std::string> &schedule = {}) {
+  KernelProgram &built = program(scene.spec, chip, rows, schedule);
+  built.run(scene.input());
+  Tensor blocks = Tensor::ofIds({scene.batch.rows(), scene.spec.cache.kvHeads, scene.spec.k});
+  if (scene.spec.sparse) {
+    auto chosen = built.buffer<int32_t>("selected_blocks");
+    blocks.ids.assign(chosen.begin(), chosen.begin() + blocks.elements());
+  }
+  std::vector<float> found = resultOf(built, scene);
+  Tensor expected = scene.attention(scene.spec.sparse ? &blocks : nullptr);
+  int64_t keys = (scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128;
+  double tolerance = attentionBound(scene, keys);
+  for (size_t i = 0; i < expected.reals.size(); ++i)
+    if (!(std::fabs(double(found[i]) - expected.reals[i]) <= tolerance)) {
+      ADD_FAILURE() << "bucket " << rows << ": element " << int64_t(i) % expected.width()
+                    << " of row " << int64_t(i) / expected.width() << " is " << found[i] << ", "
+                    << expected.reals[i] << " ± " << tolerance << " expected";
+      break;
+    }
+  return found;
+}
+
+std::vector<RowAt> rowsOfLengths(std::initializer_list<int32_t> lengths) {
+  std::vector<RowAt> rows;
+  for (int32_t length : lengths)
+    rows.push_back({int32_t(rows.size()), length - 1});
+  return rows;
+}
+
+TEST(Tensor, AttentionOfLengths) {
+  for (bool sparse : {true, false})
+    for (bool bf16 : {false, true}) {
+      Scene scene(small(rowsOfLengths({1, 127, 128, 129, 1000, 2049}), sparse, bf16));
+      check(scene, 8);
+      scene.keepRows({5});
+      check(scene, 1);
+    }
+}
+
+TEST(Tensor, AttentionOfHeads) {
+  struct Sizes {
+    int64_t heads, kvHeads;
+  };
+  for (Sizes sizes : {Sizes{16, 1}, {3, 3}, {32, 2}}) {
+    SceneSpec spec = small({{0, 700}, {1, 40}, {0, 300}}, true);
+    spec.heads = sizes.heads;
+    spec.cache.kvHeads = sizes.kvHeads;
+    spec.k = 3;
+    Scene scene(spec);
+    check(scene, 4);
+  }
+}
+
+/// Parts add up in their order, so their number is what a result depends on.
+TEST(Tensor, DepthOfRingsDoesNotChangeAttention) {
+  for (bool sparse : {true, false}) {
+    Scene scene(small({{0, 1500}, {1, 200}}, sparse));
+    for (const char *parts : {"1", "2", "5"}) {
+      std::string cut = std::string("attention.parts=") + parts;
+      std::vector<float> first =
+          check(scene, 2, {cut, "attention.stages=1", "attention.tensor_stages=2"});
+      EXPECT_EQ(first, check(scene, 2, {cut, "attention.stages=3", "attention.tensor_stages=4"}));
+    }
+  }
+}
+
+/// Values are all 1: any key too many or too few of the 0xff bytes around shows.
+TEST(Tensor, UnseenKeysCountNothing) {
+  SceneSpec spec = small(rowsOfLengths({1, 127, 129, 133, 400}), true);
+  Scene scene(spec);
+  const std::vector<double> ones(size_t(spec.cache.headDim), 1.0);
+  for (const RowAt &row : spec.rows)
+    for (int32_t p = 0; p <= row.position; ++p)
+      for (int64_t h = 0; h < spec.cache.kvHeads; ++h)
+        scene.write(Lane::Value, row.sequence, p, h, ones);
+  KernelProgram &built = program(scene.spec, chip, 8);
+  built.run(scene.input());
+  for (float value : resultOf(built, scene))
+    ASSERT_NEAR(value, 1.0, 2 * 512 * 0x1p-24); // two sums of at most 512 keys
+}
+
+/// Scores of every row and head against the reference, and the choice by them.
+void checkScores(Scene &scene, int64_t rows, const std::vector<std::string> &schedule = {}) {
+  KernelProgram &built = program(scene.spec, chip, rows, schedule);
+  built.run(scene.input());
+  Tensor scores = scene.scores();
+  std::span<const float> found = built.buffer<float>("block_scores");
+  double dims = double(scene.spec.cache.indexDim), length = std::sqrt(dims) + 5;
+  double tolerance = (dims + 1) * 0x1p-24 * length * length;
+  int64_t blocks = scores.shape[2], stride = int64_t(std::bit_ceil(uint64_t(blocks)));
+  for (int64_t list = 0; list < scores.elements() / blocks; ++list)
+    for (int64_t b = 0; b < blocks; ++b) {
+      double expected = scores.reals[size_t(list * blocks + b)];
+      if (expected != -INFINITY)
+        ASSERT_NEAR(found[size_t(list * stride + b)], expected, tolerance)
+            << "block " << b << " of list " << list;
+    }
+}
+
+TEST(Tensor, IndexScores) {
+  for (int64_t heads : {2, 4})
+    for (bool bf16 : {false, true}) {
+      SceneSpec spec = small(rowsOfLengths({1, 127, 128, 129, 2047}), true, bf16);
+      spec.cache.kvHeads = heads;
+      spec.heads = heads;
+      spec.attend = false;
+      for (const RowAt &row : chunkOf(4, 1000, 9)) // within the longest sequence
+        spec.rows.push_back(row);
+      Scene scene(spec);
+      for (const char *columns : {"16", "32"})
+        checkScores(scene, 16, {std::string("index_score.columns=") + columns});
+      checkScores(scene, 16,
+                  {"index_score.stages=1", "index_score.tensor_stages=1", "index_score.parts=1"});
+      scene.keepRows({9});
+      checkScores(scene, 1);
+    }
+}
+
+//===- Planted faults -------------------------------------------------------------------------===//
+
+/// A fault in a device header of the kernels above.
+struct HeaderFault {
+  const char *name, *from, *to;
+};
+void PrintTo(const HeaderFault &fault, std::ostream *out) { *out << fault.name; }
+
+constexpr HeaderFault headerFaults[] = {
+    {"WrongSwizzleOfQueries", "(run ^ row % 8) * 16", "run * 16"},
+    {"WrongSwizzleInADescriptor", "16, 256, Swizzle::Bytes32", "16, 256, Swizzle::Bytes128"},
+    {"WrongStrideInADescriptor", "16384, 1024, Swizzle", "16384, 2048, Swizzle"},
+    {"OperandTakenForItsTranspose", "3u << 15", "1u << 15"},
+    {"ScalesOfValuesTokenByToken", "scales + token / 4 * 4 + i", "scales + token"},
+    {"UnseenValuesAreRead", "token < tokens ?", "true ?"},
+    {"RingTooShallow", "void waitEmpty(i64 i) { waitFor(empty + stage(i), parity(i) ^ 1); }",
+     "void waitEmpty(i64) {}"},
+    {"WrongPhase", "waitFor(full + stage(i), parity(i));",
+     "waitFor(full + stage(i), parity(i) ^ 1);"},
+    {"MissingFenceBeforeASignal", "void signal(u64 *barrier) {\n    tensorFenceBefore();",
+     "void signal(u64 *barrier) {"},
+    {"MissingFenceAfterAWait", "    }\n    tensorFenceAfter();\n  }", "    }\n  }"},
+    {"MissingProxyFence", "fenceForProducts();\n  return rounded;", "return rounded;"},
+    {"SumsOverKeys", "sums, keys + 8 * i", "sums - 8, keys + 8 * i"},
+    {"RowsOfTheNextWarp", "warpId() % 4 * warpLanes) << 16",
+     "(warpId() + 1) % 4 * warpLanes) << 16"},
+};
+
+class TensorKernels : public testing::TestWithParam<HeaderFault> {};
+
+TEST_P(TensorKernels, WithAFaultAreFound) {
+  SceneSpec spec = small({{0, 700}}, false);
+  spec.cache.kvHeads = 1;
+  Scene scene(spec);
+  KernelProgram built(Scene::module(spec), chip, 1, {"attention.parts=2"});
+  for (auto &[name, kernel] : built.kernels) {
+    if (kernel.standsIn)
+      continue;
+    m3c::hal::SourceText source;
+    source.text = kernel.source;
+    for (auto [file, text] : m3c::sm100DeviceHeaders()) {
+      if (file == "tensor.h") {
+        size_t at = text.find(GetParam().from);
+        ASSERT_NE(at, std::string::npos) << "the fault has no place";
+        text.replace(at, std::string(GetParam().from).size(), GetParam().to);
+      }
+      source.headers.emplace_back(file, text);
+    }
+    kernel.code = m3c::hal::openEmulatedDevice(m3c::hal::loadEmulator(), {"sm100", 1, 1})
+                      ->build(source, name);
+  }
+  try {
+    built.run(scene.input());
+  } catch (const m3c::Error &error) {
+    EXPECT_NE(error.summary().find("fails in the emulator"), std::string::npos) << error.what();
+    return;
+  }
+  std::vector<float> found = resultOf(built, scene);
+  Tensor expected = scene.attention(nullptr);
+  double worst = 0;
+  for (size_t i = 0; i < expected.reals.size(); ++i) {
+    double distance = std::fabs(double(found[i]) - expected.reals[i]);
+    worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
+  }
+  EXPECT_GT(worst, attentionBound(scene, 768));
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, TensorKernels, testing::ValuesIn(headerFaults),
+                         [](const testing::TestParamInfo<HeaderFault> &info) {
+                           return info.param.name;
+                         });
+
+} // namespace
