@@ -1,5 +1,7 @@
 #include "passes/targets/gfx950/Gfx950Schedules.h"
 
+#include "passes/targets/common/WorkPlan.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -17,7 +19,7 @@ constexpr int64_t besideRing = 10 * 1024;
 /// Few rows (Target::emits): the pages of one are shared by the work items that fill the chip.
 Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
-  int64_t parts = std::max<int64_t>(1, chip.facts.units / items);
+  int64_t parts = partsFor(chip.facts.units, items);
   // Each part of a selection costs the merge; of a long sequence each takes many pages.
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
@@ -36,7 +38,7 @@ Schedule matrixScores(const Schedule &problem, const Chip &chip) {
           {"consumers", 12},
           {"loaders", 4},
           {"stages", (chip.sharedBytes - besideRing) / problem.at("page_bytes")},
-          {"parts", std::max<int64_t>(1, chip.facts.units / tiles)}};
+          {"parts", partsFor(chip.facts.units, tiles)}};
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "passes/kernel/families/matrix/AttentionMatrix.h"
 
 #include "passes/kernel/Product.h"
+#include "passes/kernel/WorkShare.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -126,12 +127,11 @@ private:
       Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
       count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
     }
-    Value per = kb.max(kb.ceilDiv(count, parts), kb.index(1));
-    begin = kb.mul(part, per);
-    end = kb.min(kb.add(begin, per), count);
+    EmittedShare share = emitShare(kb, count, kb.index(parts), part);
+    begin = share.begin;
+    end = share.end;
     // A row without pages has one part with nothing in it.
-    used = kb.max(arith::DivSIOp::create(kb.builder(), kb.add(count, kb.add(per, -1)), per),
-                  kb.index(1));
+    used = kb.max(emitUsedParts(kb, count, kb.index(parts)), kb.index(1));
   }
 
   /// Role: brings pages, K and V side by side, in the order of the list. Loaders take turns.

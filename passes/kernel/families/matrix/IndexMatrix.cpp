@@ -1,5 +1,7 @@
 #include "passes/kernel/families/matrix/IndexMatrix.h"
 
+#include "passes/kernel/WorkShare.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -81,6 +83,7 @@ private:
   /// Rows of one sequence, and this part's blocks of it; `use` numbers its first page.
   struct Run {
     Value row, end, sequence, least, begin, count, use;
+    Value nextFirst; ///< the part that has the next run's first share
   };
 
   /// The largest of what `of` gives for the lanes.
@@ -91,7 +94,7 @@ private:
     return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), top);
   }
 
-  Run runFrom(Value row, Value use) {
+  Run runFrom(Value row, Value use, Value firstPart) {
     Run run;
     run.row = row;
     run.use = use;
@@ -115,24 +118,26 @@ private:
                          return kb.selectf(inRun(lane), negative(position), none);
                        }));
     Value blocks = kb.add(kb.div(most, m3::blockTokens), 1);
-    Value per = arith::DivSIOp::create(kb.builder(), kb.add(kb.add(blocks, -1), parts), parts);
-    run.begin = kb.mul(part, per);
-    run.count = kb.max(kb.sub(kb.min(kb.add(run.begin, per), blocks), run.begin), kb.index(0));
+    EmittedShare share = emitShare(kb, blocks, parts, emitShareNumber(kb, parts, part, firstPart));
+    run.begin = share.begin;
+    run.count = kb.sub(share.end, share.begin);
+    run.nextFirst = emitNextFirst(kb, parts, firstPart, blocks);
     return run;
   }
 
   void eachRun(function_ref<void(const Run &)> body) {
-    kb.forLoop(firstRow, endRow, 1, kb.index(0), [&](Value row, ValueRange carried) {
+    Values start = {kb.index(0), kb.index(0)};
+    kb.forLoop(firstRow, endRow, 1, start, [&](Value row, ValueRange carried) {
       Value before = kb.max(kb.add(row, -1), firstRow);
       Value same =
           kb.equal(kb.loadIndex(batch.sequences, {row}), kb.loadIndex(batch.sequences, {before}));
       Value follows = kb.both(same, kb.less(firstRow, row));
       return kb.choose(
-          follows, [&] { return Values{carried[0]}; },
+          follows, [&] { return Values(carried.begin(), carried.end()); },
           [&] {
-            Run run = runFrom(row, carried[0]);
+            Run run = runFrom(row, carried[0], carried[1]);
             body(run);
-            return Values{kb.add(run.use, run.count)};
+            return Values{kb.add(run.use, run.count), run.nextFirst};
           });
     });
   }

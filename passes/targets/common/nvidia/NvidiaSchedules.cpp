@@ -1,5 +1,7 @@
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
+#include "passes/targets/common/WorkPlan.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -9,7 +11,7 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
   bool many = items > chip.units;
   int64_t residents = many ? chip.residents : 1;
-  int64_t parts = std::max<int64_t>(1, chip.units / items);
+  int64_t parts = partsFor(chip.units, items);
   // Each part of a selection costs the merge; of a long sequence each takes many pages.
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
@@ -27,7 +29,7 @@ Schedule matrixScores(const Schedule &problem, const PageChip &chip) {
   return {{"columns", wide ? 32 : 8},
           {"consumers", wide ? 11 : 15},
           {"stages", chip.ringBytes / problem.at("page_bytes")},
-          {"parts", std::max<int64_t>(1, chip.units / tiles)}};
+          {"parts", partsFor(chip.units, tiles)}};
 }
 
 } // namespace m3c
