@@ -130,6 +130,17 @@ class Compile(Folder):
         cache = next(entry for entry in explained["decisions"] if entry["what"] == "cache")
         self.assertEqual(cache["why"], "as asked for by --kv")
         self.assertTrue(all(kernel["uses"] for kernel in explained["kernels"]))
+        cost = json.loads(self.m3c("explain", "f32.m3plan", "--cost", "--json", "--shape", "1x1@1000").stdout)
+        kinds = {row["kind"]: row for row in cost["kinds"]}
+        self.assertGreater(kinds["lm_head"]["weight_and_cache_bytes"], 4096 * 256)  # vocabulary by width, BF16
+        self.assertEqual(kinds["lm_head"]["operations"], 2 * 4096 * 256)
+        self.assertGreater(kinds["lm_head"]["instructions"]["multiply-add"], 0)
+        self.assertEqual(kinds["lm_head"]["written_bytes"], 4 * 4096)
+        self.assertIn("lm_head", self.m3c("explain", "f32.m3plan", "--cost").stdout)
+        self.assertIn("it has code for", self.m3c("explain", "f32.m3plan", "--cost", "--target", "no", code=2).stderr)
+        self.assertIn("largest bucket", self.m3c("explain", "f32.m3plan", "--cost", "--shape", "9999x1@1",
+                                                 code=2).stderr)
+        self.m3c("explain", "f32.m3plan", "--shape", "1x1@1", code=2)
         tiny = self.compile("tiny.m3plan", checkpoint=os.path.join(DATA, "m3-tiny"))
         self.assertIn("fp8", tiny["cache_rule"])
 

@@ -2,10 +2,10 @@
 // add a token.
 #pragma once
 
+#include "runtime/plan/StepWork.h"
 #include "runtime/schedule/Session.h"
 #include "tools/m3-bench/LimitSamples.h"
 #include "tools/m3-bench/Options.h"
-#include "tools/m3-bench/Work.h"
 
 #include <memory>
 #include <optional>

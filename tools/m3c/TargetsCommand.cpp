@@ -27,6 +27,9 @@ static nlohmann::ordered_json factsJson(const ChipFacts &facts) {
           {"tensor_columns", facts.tensorColumns},
           {"registers", facts.registers},
           {"bytes_per_second", facts.bytesPerSecond},
+          {"unit_threads", facts.unitThreads},
+          {"unit_items", facts.unitItems},
+          {"fp32_flops", facts.fp32},
           {"fp16_flops", facts.fp16},
           {"fp8_flops", facts.fp8},
           {"source", facts.source},
@@ -43,6 +46,8 @@ static std::string factsText(const nlohmann::ordered_json &facts) {
   add("units", 1, "units");
   add("unit_shared_bytes", 1024, "KiB of shared memory each");
   add("tensor_columns", 1, "columns of tensor memory");
+  add("registers", 1024, "Ki registers each");
+  add("unit_threads", 1, "threads each");
   add("bytes_per_second", 1e12, "TB/s");
   add("fp16_flops", 1e15, "PF of FP16");
   add("fp8_flops", 1e15, "of FP8");

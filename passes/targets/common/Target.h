@@ -26,8 +26,8 @@ struct MatrixUnit {
   bool roleBarriers = true; ///< the warps of one role can meet
 };
 
-/// Figures of a chip: they bound what kernels can reach, and no kernel depends on them. 0: not
-/// known.
+/// Figures of a chip: they bound what kernels can reach, and schedules divide work by `units`. 0:
+/// not known.
 struct ChipFacts {
   int64_t units = 0;           ///< multiprocessors or compute units
   int64_t unitSharedBytes = 0; ///< on-chip memory that the work items of a unit share
@@ -37,6 +37,10 @@ struct ChipFacts {
   double fp16 = 0, fp8 = 0;    ///< dense products with FP32 sums, FLOP/s
   std::string source;          ///< where the figures are from
   bool confirmed = false;      ///< by the vendor's own documents
+  double fp32 = 0;             ///< multiply-adds of vectors, FLOP/s
+  int64_t unitThreads = 0;     ///< that a unit holds
+  int64_t unitItems = 0;       ///< work items that a unit holds
+  int64_t reservedBytes = 0;   ///< of the unit's shared memory, taken by each work item
 };
 
 /// One chip row.
@@ -90,6 +94,12 @@ struct CodeFacts {
   uint64_t spillBytes = 0; ///< of one thread, in memory for want of registers
   uint64_t codeBytes = 0;  ///< instructions alone
   uint32_t registers = 0;  ///< of one thread, where the object says so
+};
+
+/// Instructions whose names begin so belong to this pipe, or group of instructions; of several
+/// rules that fit, the longest counts.
+struct PipeRule {
+  llvm::StringRef prefix, pipe;
 };
 
 /// A disassembler with its version; or, where this machine has none, what that means and what to
@@ -146,6 +156,14 @@ public:
   /// The machine code as text, one instruction a line.
   virtual std::string disassemble(const std::string &kernel,
                                   std::span<const std::byte> object) const = 0;
+  /// How many instructions of each name stand in the code; empty where this machine has no
+  /// disassembler.
+  virtual std::map<std::string, unsigned> mnemonics(const std::string & /*kernel*/,
+                                                    std::span<const std::byte> /*object*/) const {
+    return {};
+  }
+  /// Which pipe each instruction is of; "matrix" is what matrix units run.
+  virtual llvm::ArrayRef<PipeRule> pipes() const { return {}; }
   virtual SourceBuild sourceBuild() const { return {}; }
   /// Ends of the names of files that hold a kernel's text and its object: ".cpp", ".so".
   virtual std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const = 0;

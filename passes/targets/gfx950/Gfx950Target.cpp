@@ -33,7 +33,7 @@ const Chip chipRows[] = {
       .e4m3 = true,
       .turn = 3,
       .roleBarriers = false},
-     {256, 160 * 1024, 0, 4 * 512 * 64, 8e12, 2.5e15, 5e15, sheet, false}},
+     {256, 160 * 1024, 0, 4 * 512 * 64, 8e12, 2.5e15, 5e15, sheet, false, 0, 2048}},
 };
 
 const Atom atomRows[] = {
@@ -44,6 +44,49 @@ const Atom atomRows[] = {
 };
 
 uint32_t threadsOf(tile::KernelOp kernel) { return 64 * uint32_t(kernel.getWarps().value_or(1)); }
+
+// By the beginnings of names in the vendor's ISA text.
+constexpr PipeRule pipeRows[] = {
+    {"v_mfma", "matrix"},
+    {"v_smfmac", "matrix"},
+    {"v_fma", "FP32"},
+    {"v_fmac", "FP32"},
+    {"v_mul_f32", "FP32"},
+    {"v_add_f32", "FP32"},
+    {"v_sub_f32", "FP32"},
+    {"v_max_f32", "FP32"},
+    {"v_max3_f32", "FP32"},
+    {"v_pk_fma", "FP32"},
+    {"v_pk_mul_f32", "FP32"},
+    {"v_pk_add_f32", "FP32"},
+    {"v_exp", "special"},
+    {"v_log", "special"},
+    {"v_rcp", "special"},
+    {"v_rsq", "special"},
+    {"v_sqrt", "special"},
+    {"v_cvt", "conversion"},
+    {"v_perm", "movement"},
+    {"v_mov", "movement"},
+    {"v_accvgpr", "movement"},
+    {"v_readlane", "movement"},
+    {"v_readfirstlane", "movement"},
+    {"v_cndmask", "movement"},
+    {"v_", "integer"},
+    {"ds_", "shared memory"},
+    {"global_load_lds", "bulk copy"},
+    {"global_", "memory"},
+    {"buffer_", "memory"},
+    {"flat_", "memory"},
+    {"scratch_", "memory"},
+    {"s_load", "memory"},
+    {"s_waitcnt", "barrier"},
+    {"s_barrier", "barrier"},
+    {"s_cbranch", "control"},
+    {"s_branch", "control"},
+    {"s_endpgm", "control"},
+    {"s_nop", "control"},
+    {"s_", "uniform"},
+};
 
 class Gfx950Target final : public Target {
 public:
@@ -120,6 +163,11 @@ public:
                           std::span<const std::byte> object) const override {
     return toolchains::inspectObject(kernel, object).text();
   }
+  std::map<std::string, unsigned> mnemonics(const std::string &kernel,
+                                            std::span<const std::byte> object) const override {
+    return toolchains::inspectObject(kernel, object).counts;
+  }
+  llvm::ArrayRef<PipeRule> pipes() const override { return pipeRows; }
   /// Options as hipRTC takes them.
   SourceBuild sourceBuild() const override {
     return {{"gfx950"}, {"--offload-arch=gfx950", "-std=c++20", "-O3", "-ffp-contract=off"}};

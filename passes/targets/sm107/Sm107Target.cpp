@@ -11,16 +11,18 @@ namespace {
 // memory, 576 columns of tensor memory, dense FP8 products at twice the rate of the chip before.
 // Not known yet and taken from that chip: what a block may have of the shared memory, registers,
 // clusters.
-const Chip chipRows[] = {{"sm_107a",
-                          {"sm_107a"},
-                          32,
-                          192,
-                          227 * 1024,
-                          8,
-                          true,
-                          {},
-                          {212, 328 * 1024, 576, 64 * 1024, 0, 0, 9e15,
-                           "the vendor's blog; registers as on sm_100", false}}};
+const Chip chipRows[] = {
+    {"sm_107a",
+     {"sm_107a"},
+     32,
+     192,
+     227 * 1024,
+     8,
+     true,
+     {},
+     {212, 328 * 1024, 576, 64 * 1024, 0, 0, 9e15,
+      "the vendor's blog; registers, threads and work items of a unit as on sm_100", false, 0, 2048,
+      32, 1024}}};
 
 class Sm107Target final : public DecodeTarget {
 public:

@@ -10,14 +10,13 @@
 namespace m3c {
 namespace {
 
-constexpr int64_t multiprocessors = 132; // of an H100 or H200 (SXM)
 /// Work items of 8 warps that run at once, two on each multiprocessor.
-constexpr int64_t residentItems = 2 * multiprocessors;
+int64_t residentItems(const Chip &chip) { return 2 * chip.facts.units; }
 
 /// As many work items along K as fill the chip, when there are `items` otherwise. Each warp keeps a
 /// fragment.
 int64_t clusterFor(int64_t items, int64_t units, const Chip &chip) {
-  return std::clamp<int64_t>(std::min(residentItems / items, units), 1, chip.cluster);
+  return std::clamp<int64_t>(std::min(residentItems(chip) / items, units), 1, chip.cluster);
 }
 
 /// Products by matrix instructions. Few rows are bound by the stream of weights: warps share K, as
@@ -82,12 +81,13 @@ Schedule clustered(const Schedule &problem, const Chip &chip) {
   int64_t items = llvm::divideCeil(panels, std::max(schedule["panels"], together)) *
                   llvm::divideCeil(problem.at("rows"), schedule["row_block"]);
   int64_t units = problem.at("k") / 64 / schedule["k_split"];
-  if (items * 2 <= residentItems) {
+  if (items * 2 <= residentItems(chip)) {
     schedule["cluster"] = clusterFor(items, units, chip);
     schedule["ahead"] = std::clamp<int64_t>(units / schedule["cluster"], 1, schedule["ahead"]);
   }
   // Three on a multiprocessor rather than a second, half empty wave of two.
-  if (schedule.count("residents") && items > residentItems && items <= residentItems * 3 / 2) {
+  if (schedule.count("residents") && items > residentItems(chip) &&
+      items <= residentItems(chip) * 3 / 2) {
     schedule["residents"] = 3;
     schedule["ahead"] = std::min<int64_t>(schedule["ahead"], 3);
   }
@@ -196,14 +196,14 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
   bool matrix =
       problem.count("matrix") && problem.at("matrix") && problem.at("activation_bits") == 16;
   if (family == "index_score" && matrix)
-    return tuned(matrixScores(problem, {multiprocessors, 184 * 1024}));
+    return tuned(matrixScores(problem, {chip.facts.units, 184 * 1024}));
   if (family == "index_score") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("heads"));
     schedule["blocks_per_item"] = 1;
     return schedule;
   }
   if (family == "attention" && matrix)
-    return tuned(matrixAttention(problem, {multiprocessors, 168 * 1024}));
+    return tuned(matrixAttention(problem, {chip.facts.units, 168 * 1024}));
   if (family == "attention") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("group"));
     schedule["value_heads"] = 4;

@@ -11,16 +11,16 @@ namespace {
 // after the system's 1 KiB); of clusters the size that every such chip can place. A thread has 255
 // registers; some are left for addresses. Figures: the vendor's data sheet of the H200 (SXM),
 // dense.
-const Chip chipRows[] = {
-    {"sm_90a",
-     {"sm_90a"},
-     32,
-     192,
-     227 * 1024,
-     8,
-     true,
-     {},
-     {132, 228 * 1024, 0, 64 * 1024, 4.8e12, 989e12, 1979e12, "data sheet of the H200", true}}};
+const Chip chipRows[] = {{"sm_90a",
+                          {"sm_90a"},
+                          32,
+                          192,
+                          227 * 1024,
+                          8,
+                          true,
+                          {},
+                          {132, 228 * 1024, 0, 64 * 1024, 4.8e12, 989e12, 1979e12,
+                           "data sheet of the H200", true, 67e12, 2048, 32, 1024}}};
 
 class Sm90Target final : public NvidiaTarget {
 public:

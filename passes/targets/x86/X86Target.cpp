@@ -29,6 +29,20 @@ const Atom atomRows[] = {
     {"quant_group", "tile.quant_group", "", "", "quantGroup", ""},
 };
 
+// By kind of operation; loads and stores are operands of any of them.
+constexpr PipeRule pipeRows[] = {
+    {"vfm", "multiply-add"},    {"vfnm", "multiply-add"}, {"vmul", "float"},
+    {"vadd", "float"},          {"vsub", "float"},        {"vdiv", "float"},
+    {"vmax", "float"},          {"vmin", "float"},        {"vsqrt", "float"},
+    {"vcmp", "float"},          {"vrnd", "float"},        {"vcvt", "conversion"},
+    {"vp", "integer"},          {"vperm", "movement"},    {"vpshuf", "movement"},
+    {"vpunpck", "movement"},    {"vpmov", "movement"},    {"vpbroadcast", "movement"},
+    {"vpblend", "movement"},    {"vpermi", "movement"},   {"vmov", "movement"},
+    {"vbroadcast", "movement"}, {"vshuf", "movement"},    {"vunpck", "movement"},
+    {"vinsert", "movement"},    {"vextract", "movement"}, {"vblend", "movement"},
+    {"vgather", "movement"},    {"v", "float"},           {"", "scalar"},
+};
+
 class X86Target final : public Target {
 public:
   llvm::StringRef name() const override { return "x86"; }
@@ -74,6 +88,12 @@ public:
     toolchains::Inspection code = toolchains::inspectObject(kernel, object);
     return {code.spillBytes, code.textBytes, 0};
   }
+
+  std::map<std::string, unsigned> mnemonics(const std::string &kernel,
+                                            std::span<const std::byte> object) const override {
+    return toolchains::inspectObject(kernel, object).counts;
+  }
+  llvm::ArrayRef<PipeRule> pipes() const override { return pipeRows; }
 
   std::string disassemble(const std::string &kernel,
                           std::span<const std::byte> object) const override {

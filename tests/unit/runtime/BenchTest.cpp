@@ -2,9 +2,9 @@
 #include "runtime/base/Error.h"
 #include "runtime/drivers/host/HostLimits.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/StepWork.h"
 #include "tests/unit/runtime/ToyPlan.h"
 #include "tools/m3-bench/Report.h"
-#include "tools/m3-bench/Work.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 
 #include "compiler/toolchains/CudaInspect.h"
 #include "compiler/toolchains/CudaResources.h"
+#include "passes/targets/common/nvidia/Pipes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -104,6 +105,15 @@ std::string NvidiaTarget::disassemble(const std::string &kernel,
                                       std::span<const std::byte> object) const {
   return toolchains::cudaDisassembly(kernel, object);
 }
+
+std::map<std::string, unsigned> NvidiaTarget::mnemonics(const std::string &kernel,
+                                                        std::span<const std::byte> object) const {
+  if (toolchains::findNvdisasm().usable.empty())
+    return {};
+  return toolchains::inspectCudaObject(kernel, object).counts;
+}
+
+llvm::ArrayRef<PipeRule> NvidiaTarget::pipes() const { return nvidiaPipes; }
 
 uint32_t NvidiaTarget::threadsPerItem(tile::KernelOp kernel) const { return threadsOf(kernel); }
 

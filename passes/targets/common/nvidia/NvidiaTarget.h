@@ -24,6 +24,9 @@ public:
   Inspector inspector() const override;
   std::string disassemble(const std::string &kernel,
                           std::span<const std::byte> object) const override;
+  std::map<std::string, unsigned> mnemonics(const std::string &kernel,
+                                            std::span<const std::byte> object) const override;
+  llvm::ArrayRef<PipeRule> pipes() const override;
   std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
     return {".cu", ".cubin"};
   }

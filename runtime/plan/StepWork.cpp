@@ -1,4 +1,4 @@
-#include "tools/m3-bench/Work.h"
+#include "runtime/plan/StepWork.h"
 
 #include "runtime/base/Error.h"
 #include "runtime/plan/List.h"
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace m3c::bench {
+namespace m3c {
 
 namespace {
 
@@ -149,6 +149,39 @@ Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const St
   return work;
 }
 
+/// What a launch touches of one argument, whichever way.
+static double touchedBytes(const plan::Tables &tables, const plan::Bucket &bucket,
+                           const plan::Arg &arg, const StepShape &step) {
+  double rows = double(std::min<uint64_t>(step.allRows(), bucket.rows()));
+  if (arg.kind() == plan::ArgKind::CachePool) // its rows are written; what is read is work
+    return arg.access() == plan::Access::Read
+               ? 0
+               : double(arg.fixed_bytes()) / tables.cache()->page_tokens() * rows;
+  if (arg.kind() != plan::ArgKind::Arena)
+    return 0;
+  if (arg.row_bytes() == 0 && arg.block_bytes() == 0)
+    return double(arg.fixed_bytes());
+  uint64_t page = tables.cache()->page_tokens();
+  double blocks = double((step.context + step.rows + page - 1) / page);
+  // Of a block there are bytes for each row of the bucket.
+  return double(arg.row_bytes()) * rows +
+         double(arg.block_bytes()) * blocks * rows / double(bucket.rows());
+}
+
+Traffic launchTraffic(const plan::Tables &tables, const plan::Bucket &bucket,
+                      const plan::Launch &launch, const StepShape &step) {
+  Traffic traffic;
+  for (const plan::Arg *arg : plan::list(launch.args())) {
+    double bytes = touchedBytes(tables, bucket, *arg, step);
+    bool isCache = arg->kind() == plan::ArgKind::CachePool;
+    if (uint8_t(arg->access()) & uint8_t(plan::Access::Read) && !isCache)
+      traffic.read += bytes;
+    if (uint8_t(arg->access()) & uint8_t(plan::Access::Write))
+      traffic.written += bytes;
+  }
+  return traffic;
+}
+
 const plan::Bucket *bucketFor(const plan::Target &target, const StepShape &step) {
   const plan::Bucket *best = nullptr;
   for (const plan::Bucket *bucket : plan::list(target.buckets()))
@@ -167,4 +200,4 @@ Work stepWork(const plan::Tables &tables, const plan::Target &target, const Step
   return work;
 }
 
-} // namespace m3c::bench
+} // namespace m3c

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace m3c::bench {
+namespace m3c {
 
 /// One step of some sequences of equal length.
 struct StepShape {
@@ -49,9 +49,17 @@ std::string kindOf(const plan::Tables &tables, const plan::Launch &launch);
 
 Work launchWork(const plan::Tables &tables, const plan::Launch &launch, const StepShape &step);
 
+/// Bytes of activations and of new cache rows that a launch reads and writes, by what the plan says
+/// of its arguments: rows and blocks of the step, not of the bucket.
+struct Traffic {
+  double read = 0, written = 0;
+};
+Traffic launchTraffic(const plan::Tables &tables, const plan::Bucket &bucket,
+                      const plan::Launch &launch, const StepShape &step);
+
 /// The bucket of a target that runs a step: the smallest that holds its rows. Null when none does.
 const plan::Bucket *bucketFor(const plan::Target &target, const StepShape &step);
 /// All launches of that bucket.
 Work stepWork(const plan::Tables &tables, const plan::Target &target, const StepShape &step);
 
-} // namespace m3c::bench
+} // namespace m3c

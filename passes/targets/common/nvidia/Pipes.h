@@ -1,0 +1,73 @@
+// What NVIDIA's instructions are, by how their names begin: the groups of the instruction tables in
+// the CUDA binary utilities' manual, with the vendor's special function unit by itself. Which of a
+// multiprocessor's pipes an instruction takes is not published for all of them.
+#pragma once
+
+#include "passes/targets/common/Target.h"
+
+namespace m3c {
+
+inline constexpr PipeRule nvidiaPipes[] = {
+    {"HMMA", "matrix"},        {"IMMA", "matrix"},
+    {"DMMA", "matrix"},        {"QMMA", "matrix"},
+    {"OMMA", "matrix"},        {"BMMA", "matrix"},
+    {"HGMMA", "matrix"},       {"QGMMA", "matrix"},
+    {"IGMMA", "matrix"},       {"UTCHMMA", "matrix"},
+    {"UTCQMMA", "matrix"},     {"UTCOMMA", "matrix"},
+    {"UTCIMMA", "matrix"},     {"UTCMXQMMA", "matrix"},
+    {"FFMA", "FP32"},          {"FMUL", "FP32"},
+    {"FADD", "FP32"},          {"FHFMA", "FP32"},
+    {"FHADD", "FP32"},         {"FMNMX", "FP32"},
+    {"FSEL", "FP32"},          {"FSET", "FP32"},
+    {"FCHK", "FP32"},          {"FSWZADD", "FP32"},
+    {"HFMA2", "FP16"},         {"HMUL2", "FP16"},
+    {"HADD2", "FP16"},         {"HMNMX2", "FP16"},
+    {"HSET", "FP16"},          {"MUFU", "special"},
+    {"F2F", "conversion"},     {"F2I", "conversion"},
+    {"I2F", "conversion"},     {"F2FP", "conversion"},
+    {"I2FP", "conversion"},    {"FRND", "conversion"},
+    {"I2I", "conversion"},     {"F2IP", "conversion"},
+    {"QMUL4", "conversion"},   {"QADD4", "conversion"},
+    {"QFMA4", "conversion"},   {"IADD", "integer"},
+    {"IMAD", "integer"},       {"IMUL", "integer"},
+    {"IABS", "integer"},       {"IMNMX", "integer"},
+    {"VIMNMX", "integer"},     {"VIADD", "integer"},
+    {"VIADDMNMX", "integer"},  {"ISETP", "integer"},
+    {"IDP", "integer"},        {"ISCADD", "integer"},
+    {"LEA", "integer"},        {"LOP", "integer"},
+    {"PLOP", "integer"},       {"SHF", "integer"},
+    {"SHL", "integer"},        {"SHR", "integer"},
+    {"BMSK", "integer"},       {"SGXT", "integer"},
+    {"FLO", "integer"},        {"POPC", "integer"},
+    {"BREV", "integer"},       {"MOV", "movement"},
+    {"PRMT", "movement"},      {"SEL", "movement"},
+    {"SHFL", "movement"},      {"MOVM", "movement"},
+    {"S2R", "movement"},       {"CS2R", "movement"},
+    {"P2R", "movement"},       {"R2P", "movement"},
+    {"R2UR", "movement"},      {"VOTE", "movement"},
+    {"REDUX", "movement"},     {"LD", "memory"},
+    {"ST", "memory"},          {"ATOM", "memory"},
+    {"RED", "memory"},         {"MEMBAR", "memory"},
+    {"FENCE", "memory"},       {"CCTL", "memory"},
+    {"UBLK", "bulk copy"},     {"UTMA", "bulk copy"},
+    {"UTCCP", "bulk copy"},    {"LDTM", "tensor memory"},
+    {"STTM", "tensor memory"}, {"SYNCS", "barrier"},
+    {"BAR", "barrier"},        {"WARPSYNC", "barrier"},
+    {"UCGABAR", "barrier"},    {"ACQBULK", "barrier"},
+    {"UTCBAR", "barrier"},     {"DMUL", "FP64"},
+    {"DADD", "FP64"},          {"DFMA", "FP64"},
+    {"DSETP", "FP64"},         {"S2UR", "movement"},
+    {"B2R", "movement"},       {"ENDCOLLECTIVE", "control"},
+    {"CGAERRBAR", "barrier"},  {"U", "uniform"},
+    {"BRA", "control"},        {"BRX", "control"},
+    {"EXIT", "control"},       {"CALL", "control"},
+    {"RET", "control"},        {"BSSY", "control"},
+    {"BSYNC", "control"},      {"BREAK", "control"},
+    {"NOP", "control"},        {"NANOSLEEP", "control"},
+    {"PREEXIT", "control"},    {"ELECT", "control"},
+    {"ERRBAR", "control"},     {"DEPBAR", "control"},
+    {"YIELD", "control"},      {"WARPGROUP", "control"},
+    {"USETMAXREG", "control"},
+};
+
+} // namespace m3c
