@@ -120,7 +120,8 @@ void emitMerge(StepLowering &step, const CachePages &cache, const AttentionShape
                kb.parameter(shape.selected ? 6 : 5));
     return kb.finish();
   });
-  arguments.push_back({mean, planir::Access::Write});
+  // Rows of one part have their mean already.
+  arguments.push_back({mean, planir::Access::ReadWrite});
   step.launch(kernel, arguments, {{step.rows, 0}}, label);
 }
 
