@@ -90,10 +90,11 @@ def M3_RopeTableOp : M3_Op<"rope_table", [Pure]> {
     "$batch ` ` `{` `theta` `=` $theta `,` `rotary` `=` $rotary `}` attr-dict `:` type($table)";
 }
 
-def M3_NormOp : M3_WeightUser<"norm", [SameOperandsAndResultType]> {
+def M3_NormOp : M3_WeightUser<"norm"> {
   let summary = "Gemma RMS norm: x · rsqrt(mean(x²) + eps) · (1 + w)";
   let description = [{
-    M3-C08: the weight is a vector as long as a row; eps is positive.
+    M3-C08: the weight is a vector as long as a row; eps is positive. The result may have other
+    elements than the operand, not other rows.
 
     ```mlir
     %n = m3.norm %h, @layers.0.input_norm {eps = 1.0e-6} : tensor<?x128xf32>
@@ -101,7 +102,8 @@ def M3_NormOp : M3_WeightUser<"norm", [SameOperandsAndResultType]> {
   }];
   let arguments = (ins M3_Rows:$x, FlatSymbolRefAttr:$weight, F64Attr:$eps);
   let results = (outs M3_Rows:$result);
-  let assemblyFormat = "$x `,` $weight ` ` `{` `eps` `=` $eps `}` attr-dict `:` type($x)";
+  let assemblyFormat = [{$x `,` $weight ` ` `{` `eps` `=` $eps `}` attr-dict
+    `:` type($x) `` custom<ResultRows>(type($result), ref(type($x)))}];
 }
 
 def M3_ProjectOp : M3_WeightUser<"project"> {

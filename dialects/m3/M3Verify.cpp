@@ -130,6 +130,8 @@ LogicalResult RopeTableOp::verify() {
 LogicalResult NormOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!positive(getEps()))
     return emitOpError("M3-C08: eps is positive");
+  if (failed(verifyResult(*this, getX())))
+    return failure();
   return expectVector(*this, tables, getWeightAttr(), width(getX()), "M3-C08");
 }
 

@@ -36,10 +36,11 @@ public:
     table = m3::RopeTableOp::create(builder, loc, f32Rows(config.rotaryDim), batch,
                                     builder.getF64FloatAttr(config.ropeTheta),
                                     builder.getI64IntegerAttr(config.rotaryDim));
-    Value h = m3::EmbedOp::create(builder, loc, rows(config.hidden), batch, "embed");
+    Value h = m3::EmbedOp::create(builder, loc, f32Rows(config.hidden), batch, "embed");
     for (int64_t layer = 0; layer < config.layers; ++layer)
       h = buildLayer(h, layer);
-    Value last = m3::GatherRowsOp::create(builder, loc, h.getType(), norm(h, "norm"), batch);
+    Value normed = norm(h, "norm");
+    Value last = m3::GatherRowsOp::create(builder, loc, normed.getType(), normed, batch);
     Value logits = m3::ProjectOp::create(builder, loc, f32Rows(config.vocab), last, "lm_head");
     func::ReturnOp::create(builder, loc, logits);
   }
@@ -59,10 +60,12 @@ private:
   }
 
   Value norm(Value x, StringRef weight) {
-    return m3::NormOp::create(builder, loc, x.getType(), x, weight, llvm::APFloat(config.normEps));
+    return m3::NormOp::create(builder, loc, rows(config.hidden), x, weight,
+                              llvm::APFloat(config.normEps));
   }
-  Value project(Value x, StringRef weight, int64_t width) {
-    return m3::ProjectOp::create(builder, loc, rows(width), x, weight);
+  /// What the residual stream gets: F32, as the stream is.
+  Value projectF32(Value x, StringRef weight) {
+    return m3::ProjectOp::create(builder, loc, f32Rows(config.hidden), x, weight);
   }
   Value add(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b); }
   /// The same values as F32.
@@ -70,12 +73,6 @@ private:
     if (x.getType() == f32Rows(widthOf(x)))
       return x;
     return arith::ExtFOp::create(builder, loc, f32Rows(widthOf(x)), x);
-  }
-  /// Rounded to what one kernel hands to the next.
-  Value narrow(Value x) {
-    if (x.getType() == rows(widthOf(x)))
-      return x;
-    return arith::TruncFOp::create(builder, loc, rows(widthOf(x)), x);
   }
   static int64_t widthOf(Value x) { return cast<RankedTensorType>(x.getType()).getDimSize(1); }
   Value toE4m3(Value x) {
@@ -95,7 +92,7 @@ private:
 
   Value buildLayer(Value h, int64_t layer) {
     Value attention = buildAttention(norm(h, symbol(layer, "input_norm")), layer);
-    h = add(h, project(attention, symbol(layer, "o_proj"), config.hidden));
+    h = add(h, projectF32(attention, symbol(layer, "o_proj")));
     Value n = norm(h, symbol(layer, "post_norm"));
     return config.moeLayer[layer] ? buildExperts(h, n, layer) : add(h, buildDense(n, layer));
   }
@@ -106,7 +103,8 @@ private:
     bool e4m3Index = kv == m3::CacheStorage::FP8 || kv == m3::CacheStorage::NVFP4;
     Value q = rotated(n, layer, "q", config.heads, config.headDim);
     Value k = rotated(n, layer, "k", config.kvHeads, config.headDim);
-    Value v = project(n, symbol(layer, "v_proj"), config.kvHeads * config.headDim);
+    Value v = m3::ProjectOp::create(builder, loc, rows(config.kvHeads * config.headDim), n,
+                                    symbol(layer, "v_proj"));
     if (kv == m3::CacheStorage::NVFP4)
       q = toE4m3(q);
     Value indexQ, indexK;
@@ -146,7 +144,7 @@ private:
     Value z =
         m3::SwigluOp::create(builder, loc, rows(config.denseIntermediate), gate, up,
                              llvm::APFloat(config.swigluAlpha), llvm::APFloat(config.swigluLimit));
-    return project(z, symbol(layer, "mlp.down"), config.hidden);
+    return projectF32(z, symbol(layer, "mlp.down"));
   }
 
   Value buildExperts(Value h, Value n, int64_t layer) {
@@ -165,14 +163,14 @@ private:
                                     route.getWeights(), symbol(layer, "experts.gate"),
                                     symbol(layer, "experts.up"), symbol(layer, "experts.down"),
                                     config.swigluAlpha, config.swigluLimit);
-    h = add(widen(h), y);
+    h = add(h, y);
     if (config.sharedExperts == 0)
-      return narrow(h);
+      return h;
     Value shared = m3::SharedExpertOp::create(
         builder, loc, n.getType(), n, symbol(layer, "shared.gate"), symbol(layer, "shared.up"),
         symbol(layer, "shared.down"), llvm::APFloat(config.swigluAlpha),
         llvm::APFloat(config.swigluLimit));
-    return narrow(add(h, widen(shared)));
+    return add(h, widen(shared));
   }
 
   OpBuilder &builder;

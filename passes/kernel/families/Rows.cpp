@@ -22,7 +22,10 @@ LogicalResult lowerEmbed(Operation *op, StepLowering &step) {
   if (!wide && weight.weightType().getEncoding() != m3::Encoding::BF16)
     return op->emitError("the embedding table is stored as ")
            << m3::stringifyEncoding(weight.weightType().getEncoding()) << ", bf16 or f32 expected";
-  Schedule schedule = rowSchedule(step, width, storedElement(embed.getRows()));
+  // Nothing is added, so the schedule is that of the elements that are read.
+  Schedule schedule = rowSchedule(
+      step, width, wide ? Type(Float32Type::get(op->getContext()))
+                        : Type(BFloat16Type::get(op->getContext())));
   std::string name = formatv("embed_{0}_{1}{2}{3}", wide ? "f32" : "bf16", width,
                              spellElements(storedElement(embed.getRows())), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
@@ -87,7 +90,7 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
 
 void emitNorm(StepLowering &step, Value x, StringRef weight, double eps, Value result) {
   int64_t width = widthOf(x);
-  Schedule schedule = rowSchedule(step, width, storedElement(x));
+  Schedule schedule = rowSchedule(step, width, storedElement(result));
   std::string name =
       formatv("norm_{0}_{1}{2}{3}", width, int64_t(std::lround(-1e3 * std::log10(eps))),
               spellElements({storedElement(x), storedElement(result)}), spell(schedule));

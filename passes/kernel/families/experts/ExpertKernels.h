@@ -14,8 +14,9 @@ struct MoeShape {
   PackedWeight up, down;
   std::optional<PackedWeight> sharedUp, sharedDown;
   double alpha, limit;
-  Type element; ///< of the rows and activations; each expert's output is rounded alike
-  Type result;  ///< of the sum
+  Type element;  ///< of the rows and activations; each expert's output is rounded alike
+  Type result;   ///< of the sum
+  Type residual; ///< of the rows that the sum starts from; null: from zero
 
   bool rounds() const { return !element.isF32(); }
 
@@ -38,15 +39,14 @@ tile::KernelOp buildExpertsUp(StepLowering &step, llvm::StringRef name, const Mo
 /// shared expert: zs [rows,Is], its weight…; where out holds BF16, last sums [rows,H] of f32. Grid:
 /// panels.
 tile::KernelOp buildExpertsDown(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
-                                const Schedule &routed, const Schedule &shared, bool hasResidual);
+                                const Schedule &routed, const Schedule &shared);
 
 /// Each expert is a work item of its own; the last one of some columns adds them. Parameters:
 /// counts, groups, weights [rows·k], z [rows·k,I], (residual [rows,H],) routed weight…, out
 /// [rows,H], y [rows·k,H], counters, and with a shared expert: zs [rows,Is], its weight…, ys
 /// [rows,H]. Grid: panels; the shared expert, if there is one, and active experts.
 tile::KernelOp buildExpertsDownApart(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
-                                     const Schedule &routed, const Schedule &shared,
-                                     bool hasResidual);
+                                     const Schedule &routed, const Schedule &shared);
 
 /// Rows [begin, end) in blocks as large as the partial sums that wait in shared memory.
 void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &schedule,

@@ -49,7 +49,8 @@ struct MoeProduct {
 
 /// Buffers of the operands; `residual` is null where the sum starts from zero.
 struct MoeOperands {
-  Value x, groups, weights, residual;
+  Value x, groups, weights;
+  RowBuffer residual;
 };
 
 LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedExpertOp shared,
@@ -73,7 +74,8 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
                experts.getAlpha().convertToDouble(),
                experts.getLimit().convertToDouble(),
                element,
-               storedElement(result)};
+               storedElement(result),
+               operands.residual.element};
   if (moe.hidden % panelOutputs)
     return experts.emitError("the hidden size ")
            << moe.hidden << " is no multiple of " << panelOutputs;
@@ -154,12 +156,15 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDownSchedule);
   }
   bool apart = isOn(routedDown, "apart");
+  SmallVector<Type> elements = {moe.element, moe.result};
+  if (residual)
+    elements.push_back(moe.residual);
   std::string downName =
       formatv("experts_down_{0}{1}_top{2}{3}{4}{5}", spell(moe.down), spell(routedDown), moe.topK,
-              residual ? "_residual" : "", sharedSpell, spellElements({moe.element, moe.result}));
+              residual ? "_residual" : "", sharedSpell, spellElements(elements));
   arguments = {read(counts), read(groups), read(weights), read(z)};
   if (residual)
-    arguments.push_back(read(residual));
+    arguments.push_back(read(residual.buffer));
   addWeightArguments(step, moe.down, arguments);
   arguments.push_back(write(step.makeBuffer(result, "hidden")));
   SmallVector<planir::GridDim> grid = {{moe.down.panels / routedDown.at("panels"), 0}};
@@ -184,7 +189,7 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
   }
   auto build = apart ? buildExpertsDownApart : buildExpertsDown;
   tile::KernelOp kernel = step.kernel(downName, [&] {
-    return build(step, downName, moe, routedDown, sharedDownSchedule, bool(residual));
+    return build(step, downName, moe, routedDown, sharedDownSchedule);
   });
   step.launch(kernel, arguments, grid, launchName("experts_down"));
   return success();
@@ -213,13 +218,10 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
   }
   if (!residual)
     return op->emitError("the group adds no residual to the experts");
-  if (residual.getType() != experts.getX().getType())
-    return op->emitError("the kernel reads the residual as ")
-           << experts.getX().getType() << ", found " << residual.getType();
   auto outer = [&](Value inner) { return step.bufferOf(outerValue(fused, inner)); };
   return emitExperts(step, experts, shared,
                      {outer(experts.getX()), step.groupsOf(outer(experts.getIds())),
-                      outer(experts.getWeights()), step.bufferOf(residual)},
+                      outer(experts.getWeights()), step.rowsOf(residual)},
                      fused.getOutputs()[0]);
 }
 

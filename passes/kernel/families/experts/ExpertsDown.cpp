@@ -39,15 +39,14 @@ static void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end
 }
 
 /// Of both kernels; `apart`: with y, counters and ys.
-static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &moe, bool hasResidual,
-                                        bool apart) {
+static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &moe, bool apart) {
   tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
                                             Float32Type::get(context), tile::Space::Global);
   Type outputs = rowsType(context, moe.hidden, moe.element); // of experts, before they are added
   SmallVector<Type> types = {countsType(context), listType(context), list,
                              rowsType(context, moe.width(), moe.element)};
-  if (hasResidual)
-    types.push_back(rowsType(context, moe.hidden, moe.element));
+  if (moe.residual)
+    types.push_back(rowsType(context, moe.hidden, moe.residual));
   llvm::append_range(types, weightParameterTypes(context, moe.down));
   types.push_back(rowsType(context, moe.hidden, moe.result));
   if (apart)
@@ -62,14 +61,14 @@ static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &mo
 }
 
 tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeShape &moe,
-                                const Schedule &routed, const Schedule &shared, bool hasResidual) {
-  SmallVector<Type> types = parameterTypes(step.module.getContext(), moe, hasResidual, false);
+                                const Schedule &routed, const Schedule &shared) {
+  SmallVector<Type> types = parameterTypes(step.module.getContext(), moe, false);
   if (!moe.result.isF32())
     types.push_back(rowsType(step.module.getContext(), moe.hidden));
   KernelBuilder kb(step.module, name, "experts_down", routed, types);
   kb.useWarps(shared);
   unsigned next = 4;
-  Value residual = hasResidual ? kb.parameter(next++) : Value();
+  Value residual = moe.residual ? kb.parameter(next++) : Value();
   WeightView down = bindWeight(kb, moe.down, next);
   Value out = kb.parameter(next++);
   Value sums = moe.result.isF32() ? out : kb.parameter(types.size() - 1);
@@ -144,14 +143,14 @@ namespace {
 class DownApart {
 public:
   DownApart(StepLowering &step, StringRef name, const MoeShape &moe, const Schedule &routed,
-            const Schedule &shared, bool hasResidual)
+            const Schedule &shared)
       : moe(moe), routed(routed), shared(shared),
         kb(step.module, name, "experts_down", routed,
-           parameterTypes(step.module.getContext(), moe, hasResidual, true)),
+           parameterTypes(step.module.getContext(), moe, true)),
         groups(kb, kb.parameter(1), moe.experts) {
     kb.useWarps(shared);
     unsigned next = 4;
-    residual = hasResidual ? kb.parameter(next++) : Value();
+    residual = moe.residual ? kb.parameter(next++) : Value();
     down = bindWeight(kb, moe.down, next);
     out = kb.parameter(next++);
     y = kb.parameter(next++);
@@ -254,9 +253,8 @@ private:
 } // namespace
 
 tile::KernelOp buildExpertsDownApart(StepLowering &step, StringRef name, const MoeShape &moe,
-                                     const Schedule &routed, const Schedule &shared,
-                                     bool hasResidual) {
-  return DownApart(step, name, moe, routed, shared, hasResidual).build();
+                                     const Schedule &routed, const Schedule &shared) {
+  return DownApart(step, name, moe, routed, shared).build();
 }
 
 } // namespace m3c::kernel
