@@ -245,11 +245,10 @@ private:
     result.forecast = lowering.forecast();
     for (size_t i = 0; i < chips.size(); ++i)
       for (const KernelText &kernel : lowering.kernels(i))
-        if (!cache.load(kernelKey(kernel)))
-          ++result.forecast.kernelsToBuild;
-    // A kernel takes 0.1 to 0.4 s on one core of a current machine.
-    constexpr double secondsPerKernel = 0.25;
-    result.forecast.buildSeconds = result.forecast.kernelsToBuild * secondsPerKernel / threads();
+        if (!cache.load(kernelKey(kernel))) {
+          ++result.forecast.objectsToBuild;
+          result.forecast.buildSeconds += chips[i].target->secondsPerKernel() / threads();
+        }
   }
 
   unsigned threads() const {
@@ -266,7 +265,7 @@ private:
                      [&](size_t done, const std::string &name) { progress.update(done, name); });
     double wall = std::chrono::duration<double>(Clock::now() - begun).count();
     for (const BuildResult &one : built)
-      ++(one.seconds > 0 ? result.kernelsBuilt : result.kernelsFromCache);
+      ++(one.seconds > 0 ? result.objectsBuilt : result.objectsFromCache);
     addTime("compiling kernels", chip.name, wall);
     for (size_t i = 0; i < built.size(); ++i)
       kernelTimes.push_back({kernels[i].name, kernels[i].chip.name, built[i].seconds});

@@ -42,7 +42,9 @@ struct StageTime {
 struct PlanForecast {
   uint64_t weightBytes = 0, pageBytes = 0, arenaBytes = 0, arenaBytesPerBlock = 0;
   uint64_t pageTokens = 0;
-  unsigned kernels = 0, kernelsToBuild = 0, launches = 0, buckets = 0;
+  unsigned kernels = 0; ///< as `inspect` lists them
+  unsigned objects = 0; ///< a kernel has one for each chip that runs it
+  unsigned objectsToBuild = 0, launches = 0, buckets = 0;
   double buildSeconds = 0; ///< estimate
 };
 
@@ -50,7 +52,7 @@ struct CompileResult {
   bool fromCache = false;
   uint64_t planBytes = 0;
   PlanForecast forecast; ///< not set when the plan came from the cache
-  unsigned kernelsBuilt = 0, kernelsFromCache = 0;
+  unsigned objectsBuilt = 0, objectsFromCache = 0;
   std::vector<std::string> warnings;
   std::string cacheRule; ///< the decision about the cache type, as a sentence
   std::vector<StageTime> times;

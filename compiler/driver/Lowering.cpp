@@ -159,8 +159,13 @@ PlanForecast Lowering::forecast() const {
       auto launches = bucket.getBody().front().getOps<planir::LaunchOp>();
       forecast.launches += unsigned(std::distance(launches.begin(), launches.end()));
     }
-  for (const Variant &variant : variants)
-    forecast.kernels += unsigned(variant.kernels.size());
+  std::set<std::string> names; // a kernel is built for each chip
+  for (const Variant &variant : variants) {
+    forecast.objects += unsigned(variant.kernels.size());
+    for (const KernelText &kernel : variant.kernels)
+      names.insert(kernel.name);
+  }
+  forecast.kernels = unsigned(names.size());
   return forecast;
 }
 

@@ -113,6 +113,7 @@ std::string manifestText(const CompileOptions &options, const ImportedModel &mod
       {"semantics",
        {{"kv", cache.type}, {"kv_grid", cache.grid}, {"activations", options.activations}}},
       {"part", {{"shard", options.shard}, {"layers", options.layers}}},
+      {"buckets", options.buckets},
       {"schedule", options.schedule},
       {"disabled_passes", options.disabledPasses},
       {"targets", targets},

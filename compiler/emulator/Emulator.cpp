@@ -135,7 +135,8 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
   if (grid[0] % source.cluster)
     throw Error(fmt::format("launch {} cannot be emulated", label), source.kernel,
                 fmt::format("{} work items along x are no multiple of the cluster of {}", grid[0],
-                            source.cluster));
+                            source.cluster),
+                "give the schedule of its family a cluster that divides them");
   Clock::time_point begun = Clock::now();
   Run run;
   static_assert(sizeof(uint64_t) == sizeof(unsigned long));

@@ -42,8 +42,8 @@ ordered_json modelJson(const plan::Model &model) {
 }
 
 ordered_json cacheJson(const plan::Cache &cache) {
-  ordered_json out = {{"type", plan::EnumNameCacheType(cache.type())},
-                      {"grid", plan::EnumNameCacheGrid(cache.grid())},
+  ordered_json out = {{"type", plan::spelled(plan::EnumNameCacheType(cache.type()))},
+                      {"grid", plan::spelled(plan::EnumNameCacheGrid(cache.grid()))},
                       {"page_tokens", cache.page_tokens()},
                       {"page_bytes", cache.page_bytes()},
                       {"slot_bytes", cache.slot_bytes()},

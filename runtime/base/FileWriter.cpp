@@ -15,7 +15,22 @@
 
 namespace m3c {
 
-FileWriter::FileWriter(std::filesystem::path target) : path(std::move(target)) {
+/// Where a path leads through links, the last of which may name a file that does not exist.
+static std::filesystem::path throughLinks(const std::filesystem::path &given) {
+  constexpr int mostLinks = 40; // as many as Linux follows
+  std::filesystem::path path = given;
+  std::error_code error;
+  for (int i = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++i) {
+    if (i == mostLinks)
+      throw Error(fmt::format("cannot write {}", given.string()), given.string(),
+                  fmt::format("it is a chain of more than {} symbolic links", mostLinks),
+                  "give the name of a file");
+    path = path.parent_path() / std::filesystem::read_symlink(path);
+  }
+  return path;
+}
+
+FileWriter::FileWriter(std::filesystem::path target) : path(throughLinks(target)) {
   // Renaming would put a file in the place of a device or pipe, and fails late on a folder.
   std::error_code ignored;
   std::filesystem::file_status status = std::filesystem::status(path, ignored);

@@ -1,5 +1,6 @@
 // Writes a file whole or not at all: into a file without a name (or a temporary one beside it,
-// where the file system has none), renamed when complete.
+// where the file system has none), renamed when complete. A symbolic link is written through: its
+// target gets the content, as by any program that opens a file to write, and the link stays.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace m3c {
 
 class FileWriter {
 public:
-  /// Creates the temporary file; throws Error when the folder does not exist or is read-only.
+  /// Creates the temporary file; throws Error when the folder does not exist or is read-only, also
+  /// that of the place that a link names.
   explicit FileWriter(std::filesystem::path path);
   /// Removes the temporary file unless it was published.
   ~FileWriter();

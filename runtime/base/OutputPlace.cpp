@@ -28,7 +28,7 @@ static bool liesInside(const fs::path &path, const fs::path &folder) {
 
 void requireApart(const fs::path &output, std::span<const fs::path> inputs) {
   const std::string next = "choose another place for the output";
-  // Writing puts a new file in the place of a link: where the link lies counts, and where it leads.
+  // A link is written through, but belongs to the folder where it lies: both places count.
   fs::path full = fs::absolute(output).lexically_normal();
   const fs::path places[] = {resolved(output), resolved(full.parent_path()) / full.filename()};
   for (const fs::path &input : inputs) {

@@ -14,7 +14,7 @@ void requireApart(const std::filesystem::path &output,
                   std::span<const std::filesystem::path> inputs);
 
 /// Throws (exit code 1) unless the folder of the file `output` exists and can be written, and
-/// `output`, where it exists, is a regular file.
+/// `output`, where it exists, is a regular file. A link counts as what it names (FileWriter.h).
 void requireWritable(const std::filesystem::path &output);
 
 /// Both checks, for a file to be written beside inputs that are only read.

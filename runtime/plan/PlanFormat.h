@@ -4,7 +4,10 @@
 #pragma once
 
 #include <array>
+#include <cctype>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace m3c::plan {
 
@@ -53,5 +56,13 @@ inline constexpr uint32_t maxSections = 1u << 20;
 
 /// Elements of BatchArray::Counters.
 inline constexpr uint32_t counters = 4096;
+
+/// A name of plan.fbs as users write it: lower case.
+inline std::string spelled(std::string_view name) {
+  std::string text(name);
+  for (char &c : text)
+    c = char(std::tolower((unsigned char)c));
+  return text;
+}
 
 } // namespace m3c::plan

@@ -183,7 +183,8 @@ double Session::timeReplay(hal::Graph &graph) {
 std::vector<double> Session::timeLaunches(std::span<const uint32_t> launches, uint32_t count,
                                           unsigned samples) {
   if (blocks == 0 || launches.empty() || count < 2)
-    throw Error("there are no launches to time", "session", "two or more of a step that has run");
+    throw Error("there are no launches to time", "session", "two or more of a step that has run",
+                "run a step first, and name launches of its bucket");
   std::unique_ptr<hal::Graph> before = graphs.leading(ranBucket, blocks, launches.back());
   // The difference leaves out what starting a graph and waiting for it takes.
   std::unique_ptr<hal::Graph> one = graphs.chain(ranBucket, blocks, launches, 1),

@@ -105,7 +105,8 @@ StepGraphs::StepGraphs(const Engine &engine, hal::Buffer &pages, const StepLimit
 void StepGraphs::checkBlocks(uint32_t blocks) const {
   if (!std::has_single_bit(blocks) || blocks > limits.maxBlocks)
     throw Error(fmt::format("no graph for {} blocks", blocks), "session",
-                fmt::format("a power of two up to {} is needed", limits.maxBlocks));
+                fmt::format("a power of two up to {} is needed", limits.maxBlocks),
+                "make the session for more tokens (maxTokens), or round the blocks up");
 }
 
 hal::Graph &StepGraphs::graph(uint32_t bucket, uint32_t blocks, bool traced) {

@@ -126,6 +126,10 @@ Tokenizer Tokenizer::parse(std::string_view json, const std::string &name, uint3
   return tokenizer;
 }
 
+bool Tokenizer::hasVocabularyOf(const Tokenizer &other) const {
+  return file->bytes == other.file->bytes;
+}
+
 void Tokenizer::checkText(std::string_view text) const {
   if (text.size() > mostTextBytes)
     throw Error("cannot encode the text", "",

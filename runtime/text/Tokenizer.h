@@ -72,6 +72,9 @@ public:
   /// Ids are 0 to size()−1: the model's vocab_size if that was given, else the highest id plus one.
   uint32_t size() const { return idCount; }
 
+  /// True if both give every id the same bytes.
+  bool hasVocabularyOf(const Tokenizer &other) const;
+
   /// What tokenizer.json asks for that has no effect here; to be shown to the user once.
   const std::vector<std::string> &notes() const;
 

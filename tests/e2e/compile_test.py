@@ -93,7 +93,7 @@ class Compile(Folder):
         one = ["--chip", self.first_chip()]
         first = self.compile("a.m3plan", *one)
         self.assertFalse(first["from_cache"])
-        self.assertGreater(first["kernels_built"], 0)
+        self.assertGreater(first["code_objects_built"], 0)
         second = self.compile("b.m3plan", *one)
         self.assertTrue(second["from_cache"])
         fresh = self.compile("c.m3plan", "--no-cache", *one)
@@ -114,7 +114,7 @@ class Compile(Folder):
             entry.write_bytes(data)
         again = self.compile("e.m3plan", *one)
         self.assertFalse(again["from_cache"])
-        self.assertEqual(again["kernels_from_cache"], 0)
+        self.assertEqual(again["code_objects_from_cache"], 0)
         self.assertEqual((self.root / "e.m3plan").read_bytes(), a)
 
     def test_options_change_the_plan_and_are_explained(self):
@@ -150,6 +150,8 @@ class Compile(Folder):
         chips = {target["chip"] for target in inspected["targets"]}
         for target in inspected["manifest"]["targets"]:
             self.assertRegex(target["inspector"], r"^LLVM \d+\.")
+        self.assertEqual(inspected["manifest"]["buckets"], [])
+        self.assertEqual(inspected["cache"]["type"], "nvfp4")
         self.m3c("extract", "p.m3plan", "-o", "all")
         kernels = {kernel["name"]: kernel for kernel in inspected["kernels"]}
         code = {path.name for path in (self.root / "all/code").iterdir()}
@@ -171,6 +173,13 @@ class Compile(Folder):
         built = self.root / tile.name.replace(".mlir", ".so")
         self.assertEqual(built.read_bytes(), (self.root / "all/code" / built.name).read_bytes())
 
+    def test_a_link_is_written_through(self):
+        (self.root / "link.m3plan").symlink_to("real.m3plan")
+        self.compile("link.m3plan", "--buckets", "1,8")
+        self.assertTrue((self.root / "link.m3plan").is_symlink())
+        inspected = json.loads(self.m3c("inspect", "real.m3plan", "--json").stdout)
+        self.assertEqual(inspected["manifest"]["buckets"], [1, 8])
+
     def test_a_damaged_byte_anywhere_is_found(self):
         self.compile("p.m3plan")
         data = bytearray((self.root / "p.m3plan").read_bytes())
@@ -185,10 +194,12 @@ class Compile(Folder):
         self.use_own_cache()
         dry = json.loads(self.m3c("compile", NANO, "--dry-run", "--json", "--progress=none").stdout)
         self.assertEqual(self.names(), [])
-        self.assertGreater(dry["forecast"]["kernels_to_build"], 0)
+        self.assertGreater(dry["forecast"]["code_objects_to_build"], 0)
         real = self.compile("p.m3plan")
-        self.assertEqual(real["kernels_built"], dry["forecast"]["kernels_to_build"])
+        self.assertEqual(real["code_objects_built"], dry["forecast"]["code_objects_to_build"])
         inspected = json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)
+        self.assertEqual(len(inspected["kernels"]), dry["forecast"]["kernels"])
+        self.assertEqual(len(inspected["kernels"]), real["forecast"]["kernels"])
         self.assertEqual(inspected["weights_total"]["bytes"], dry["forecast"]["weight_bytes"])
         self.assertEqual(max(b["arena_bytes"] for b in inspected["buckets"]), dry["forecast"]["arena_bytes"])
 

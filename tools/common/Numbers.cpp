@@ -1,11 +1,14 @@
 #include "tools/common/Numbers.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace m3c {
 namespace {
@@ -62,6 +65,39 @@ CLI::Validator zeroOrMore() {
     return wrong.empty() && text.starts_with('-') ? text + " is less than 0" : wrong;
   };
   return {fault, "NONNEGATIVE"};
+}
+
+template <typename T>
+static CLI::Validator numberWithin(T least, T most, const char *kind, std::string range) {
+  auto fault = [=](const std::string &text) {
+    if (std::string wrong = numberFault<T>(text, kind); !wrong.empty())
+      return wrong;
+    T value{};
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value < least || value > most ? fmt::format("{} is not {}", text, range) : std::string();
+  };
+  return {fault, range};
+}
+
+CLI::Validator within(int64_t least, int64_t most) {
+  return numberWithin(least, most, "whole number", fmt::format("from {} to {}", least, most));
+}
+
+CLI::Validator within(double least, double most) {
+  bool isAbove = least == std::numeric_limits<double>::min(); // the first one above 0
+  return numberWithin(least, most, "number",
+                      isAbove ? fmt::format("above 0 and at most {:g}", most)
+                              : fmt::format("from {:g} to {:g}", least, most));
+}
+
+CLI::Validator oneOf(std::vector<std::string> words) {
+  std::string name = fmt::format("{{{}}}", fmt::join(words, ","));
+  auto fault = [words = std::move(words)](const std::string &text) {
+    return std::ranges::count(words, text)
+               ? std::string()
+               : fmt::format("'{}' is none of {}", text, fmt::join(words, ", "));
+  };
+  return {fault, name};
 }
 
 static std::vector<std::string> partsOf(const std::string &text) {

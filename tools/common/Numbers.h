@@ -1,4 +1,4 @@
-// Numbers on the command line.
+// Numbers and words on the command line.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,12 @@ void checkNumbers(CLI::App &app);
 CLI::Validator atLeastOne();
 /// A number of 0 or more.
 CLI::Validator zeroOrMore();
+/// A number from `least` to `most`; both ends count. The smallest normal number as `least` means
+/// above 0.
+CLI::Validator within(int64_t least, int64_t most);
+CLI::Validator within(double least, double most);
+/// One of some words.
+CLI::Validator oneOf(std::vector<std::string> words);
 /// Token ids separated by commas, none of them empty: 1,2,3. `readTokenIds` takes them apart after
 /// that check.
 CLI::Validator tokenIds();

@@ -51,6 +51,19 @@ int runCommand(const std::function<int()> &run) {
   return int(ExitCode::Failure);
 }
 
+/// What is wrong with the arguments, in the form of every other error.
+Error usageError(const CLI::App &app, const CLI::ParseError &error) {
+  std::string where = app.get_name(), what = error.what(), why;
+  for (const CLI::App *command : app.get_subcommands())
+    where += " " + command->get_name();
+  size_t colon = what.find(": "); // "--option: what its value breaks"
+  if (dynamic_cast<const CLI::ValidationError *>(&error) && colon != what.npos) {
+    why = what.substr(colon + 2);
+    what = what.substr(0, colon) + " does not take this value";
+  }
+  return Error(what, where, why, where + " --help says what it takes", ExitCode::Usage);
+}
+
 /// The first argument is a command or an option of the program itself; those take no values.
 void checkCommand(const char *name, std::span<const Command> commands, int argc, char **argv) {
   if (argc < 2 || argv[1][0] == '-' ||
@@ -86,7 +99,10 @@ int runProgram(const char *name, const char *description, std::span<const Comman
     fmt::print(stderr, "{}\n", error.what());
     return int(error.code());
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : int(ExitCode::Usage);
+    if (error.get_exit_code() == 0) // help or version
+      return app.exit(error);
+    fmt::print(stderr, "{}\n", usageError(app, error).what());
+    return int(ExitCode::Usage);
   }
   return runCommand(chosen);
 }

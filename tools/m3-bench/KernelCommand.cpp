@@ -282,7 +282,7 @@ std::vector<StepShape> shapesOf(const Arguments &arguments) {
   return shapes;
 }
 
-/// The largest of every shape; a page holds 128 tokens.
+/// The largest of every shape.
 Workload::Need needOf(const std::vector<StepShape> &shapes) {
   Workload::Need need;
   for (const StepShape &shape : shapes) {
@@ -290,7 +290,7 @@ Workload::Need needOf(const std::vector<StepShape> &shapes) {
         shape.context + uint64_t(shape.rows) * ShapeBench::stepsOfSequence(shape) + shape.rows;
     need.tokens = std::max({need.tokens, tokens, shape.allRows()});
     need.sequences = std::max(need.sequences, shape.requests);
-    need.pages = std::max(need.pages, shape.requests * ((tokens + 127) / 128));
+    need.together.push_back({shape.requests, tokens});
   }
   return need;
 }
@@ -356,7 +356,7 @@ std::function<int()> setUpKernel(CLI::App &app) {
   app.add_option("--timing", arguments->timing,
                  "place: in the step; chain: launches of a kind by themselves, layer by layer; "
                  "auto: place on the host, else chain")
-      ->check(CLI::IsMember({"auto", "place", "chain"}))
+      ->check(oneOf({"auto", "place", "chain"}))
       ->capture_default_str();
   app.add_option("--kinds", arguments->kinds, "Kernels to measure, as named in the report")
       ->delimiter(',');

@@ -30,7 +30,7 @@ void addPlanOptions(CLI::App &app, PlanOptions &options) {
   app.add_option("--seed", options.seed, "Of the token ids, which are random")
       ->capture_default_str();
   app.add_option("--progress", options.progress, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->check(oneOf({"auto", "plain", "json", "none"}))
       ->capture_default_str();
   addOutputOptions(app, options.output);
 }

@@ -29,7 +29,7 @@ struct Case {
 class StepBench {
 public:
   explicit StepBench(const Arguments &arguments)
-      : arguments(arguments), workload(arguments.plan, {longest(arguments), 1, 0}),
+      : arguments(arguments), workload(arguments.plan, {longest(arguments), 1, {}}),
         limits(limitsOf(workload.engine().device(), workload.engine().target())) {
     for (uint64_t prompt : arguments.prompts)
       addPrefill(prompt);

@@ -44,7 +44,10 @@ void Workload::open(const PlanOptions &options, const Need &need) {
                 "ask for a shorter --context or --prompt");
   SessionOptions session;
   uint64_t tokens = std::max(need.tokens, firstPrompt);
-  session.pages = std::max(need.pages, pagesOf(tokens)) + 1;
+  session.pages = pagesOf(tokens);
+  for (const Need::Together &step : need.together)
+    session.pages = std::max(session.pages, step.sequences * pagesOf(step.tokens));
+  ++session.pages;
   session.maxSequences = need.sequences;
   session.maxTokens = pagesOf(tokens) * tables().cache()->page_tokens();
   session.chunk = options.chunk;
@@ -149,7 +152,7 @@ nlohmann::ordered_json Workload::json() const {
                  {"hidden", model.hidden()},
                  {"experts", model.experts()},
                  {"vocab", model.vocab()},
-                 {"cache", plan::EnumNameCacheType(tables().cache()->type())},
+                 {"cache", plan::spelled(plan::EnumNameCacheType(tables().cache()->type()))},
                  {"weight_bytes", Weights::bytesNeeded(tables(), loaded->target())},
                  {"target", loaded->target().name()->str()},
                  {"chip", loaded->target().chip()->str()}};
@@ -171,7 +174,7 @@ std::string Workload::text() const {
                      "({} tokens) {:.1f} ms: {:.1f} ms\n",
                      options.plan, model.layers(), model.hidden(), model.experts(),
                      byteText(Weights::bytesNeeded(tables(), loaded->target())), options.weights,
-                     plan::EnumNameCacheType(tables().cache()->type()),
+                     plan::spelled(plan::EnumNameCacheType(tables().cache()->type())),
                      loaded->target().chip()->str(), deviceText(loaded->device().info()), threads(),
                      times.open * 1e3, times.weights * 1e3, times.session * 1e3, firstPrompt,
                      times.firstToken * 1e3, times.total() * 1e3);

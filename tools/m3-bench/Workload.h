@@ -28,7 +28,12 @@ public:
   struct Need {
     uint64_t tokens = 0;
     uint32_t sequences = 1;
-    uint64_t pages = 0;
+    /// Sequences of so many tokens each that are alive together, for each of the steps.
+    struct Together {
+      uint32_t sequences;
+      uint64_t tokens;
+    };
+    std::vector<Together> together = {};
   };
   /// Opens everything for these steps; `start` gets the times.
   Workload(const PlanOptions &options, const Need &need);

@@ -97,6 +97,8 @@ struct TextSide {
     if (!folder.empty() &&
         (!arguments.tokenizer.empty() || ModelFolder(folder).has("tokenizer.json")))
       load(ModelFolder(folder), arguments.chat, model.vocab());
+    if (!arguments.tokenizer.empty() && !isSynthetic(arguments.run.weights))
+      checkVocabulary(arguments, model.vocab());
     if (model.eos_token() >= 0)
       config.eosIds.push_back(model.eos_token());
     if (!config.bosId && model.bos_token() >= 0)
@@ -113,6 +115,17 @@ struct TextSide {
   }
 
 private:
+  /// The ids of another vocabulary would be other words to the model.
+  void checkVocabulary(const Arguments &arguments, uint32_t vocab) const {
+    ModelFolder weights(arguments.run.weights);
+    if (!weights.has("tokenizer.json"))
+      return;
+    if (!tokenizer->hasVocabularyOf(text::Tokenizer::load(weights, vocab)))
+      throw Error("the tokenizer is not the model's", arguments.tokenizer,
+                  fmt::format("its vocabulary differs from that of {}/tokenizer.json",
+                              arguments.run.weights),
+                  "leave out --tokenizer, or give the folder of the same model");
+  }
   void load(const ModelFolder &folder, bool chat, uint32_t vocab) {
     tokenizer = text::Tokenizer::load(folder, vocab);
     config = text::loadTextConfig(folder, *tokenizer);
@@ -398,7 +411,7 @@ std::function<int()> setUpGenerate(CLI::App &app) {
       ->check(zeroOrMore());
   app.add_option("--top-k", arguments->topK, "Sample from the k most probable tokens; 0 = off");
   app.add_option("--top-p", arguments->topP, "Sample from the smallest set with this mass; 1 = off")
-      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0));
+      ->check(within(std::numeric_limits<double>::min(), 1.0));
   app.add_option("--seed", arguments->seed, "Of the random numbers")->capture_default_str();
   app.add_option("--stop", arguments->stops, "Text that ends the generation; may be repeated")
       ->expected(1)

@@ -33,13 +33,13 @@ void addRunOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
   app.add_option("--kv-pages", options.pages,
                  "Pages of the KV cache, 128 tokens each; 0 = what the run needs")
-      ->check(CLI::Range(uint64_t(0), uint64_t(INT32_MAX))); // page ids
+      ->check(within(int64_t(0), int64_t(INT32_MAX))); // page ids
   app.add_option("--chunk", options.chunk, "Most tokens of one sequence in a step")
       ->check(atLeastOne())
       ->capture_default_str();
   app.add_flag("--stats", options.stats, "Print the launches of each kernel and chip at the end");
   app.add_option("--progress", options.progress, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->check(oneOf({"auto", "plain", "json", "none"}))
       ->capture_default_str();
 }
 

@@ -70,14 +70,14 @@ std::function<int()> setUpScore(CLI::App &app) {
       ->required();
   app.add_option("--output", arguments->output, "Safetensors file to write")->required();
   app.add_option("--batch", arguments->score.batch, "Texts at once")
-      ->check(CLI::Range(1, 65536))
+      ->check(within(int64_t(1), int64_t(65536)))
       ->capture_default_str();
   app.add_option("--max-tokens", arguments->score.maxTokens, "Tokens generated for each prompt")
       ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--trace", arguments->trace, "Record choices: blocks,experts")
       ->delimiter(',')
-      ->check(CLI::IsMember({"blocks", "experts"}));
+      ->check(oneOf({"blocks", "experts"}));
   return [arguments] { return runScore(*arguments); };
 }
 

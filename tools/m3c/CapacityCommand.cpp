@@ -4,6 +4,7 @@
 #include "passes/targets/common/Accelerators.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/MappedFile.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3c/Commands.h"
 
 #include <filesystem>
@@ -101,7 +102,7 @@ std::function<int()> setUpCapacity(CLI::App &app) {
   app.add_option("--chip", options->chips, "chips, for instance b300 h200")->delimiter(',');
   app.add_option("--count", options->counts, "numbers of chips")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(within(int64_t(1), int64_t(1 << 20)));
   app.add_option("--parallel", options->parallel,
                  "depN (data-parallel attention, expert parallel), tpN or tpNdpM; dep<count> when "
                  "absent")
@@ -109,14 +110,14 @@ std::function<int()> setUpCapacity(CLI::App &app) {
   app.add_option("--context", options->contexts, "tokens of each sequence")
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+      ->check(within(int64_t(1), int64_t(1) << 40));
   app.add_option("--kv", options->caches,
                  "cache storage: f32, bf16, fp8, nvfp4, or all; the model's default when absent")
       ->delimiter(',');
   app.add_option("--memory", options->memory, "bytes of one chip instead of the table's")
-      ->check(CLI::Range(1.0, 1e18));
+      ->check(within(1.0, 1e18));
   app.add_option("--usable", options->usable, "share of the memory that may be used")
-      ->check(CLI::Range(0.01, 1.0));
+      ->check(within(0.01, 1.0));
   app.add_flag("--json", options->json, "print JSON");
   return [options] { return runCapacity(*options); };
 }

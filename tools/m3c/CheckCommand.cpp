@@ -3,6 +3,7 @@
 #include "runtime/base/Log.h"
 #include "runtime/base/Progress.h"
 #include "runtime/checkpoint/ValueCheck.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3c/Commands.h"
 
 #include <memory>
@@ -149,7 +150,7 @@ std::function<int()> setUpCheck(CLI::App &app) {
   app.add_flag("--strict", options->strict, "refuse unknown keys and tensors");
   app.add_flag("--json", options->json, "print JSON");
   app.add_option("--progress", options->progress, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}));
+      ->check(oneOf({"auto", "plain", "json", "none"}));
   return [options] { return runCheck(*options); };
 }
 

@@ -3,6 +3,7 @@
 #include "models/minimax_m3/GraphBuilder.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/OutputPlace.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3c/Commands.h"
 
 #include <filesystem>
@@ -29,7 +30,8 @@ nlohmann::ordered_json forecastJson(const PlanForecast &forecast) {
           {"buckets", forecast.buckets},
           {"launches", forecast.launches},
           {"kernels", forecast.kernels},
-          {"kernels_to_build", forecast.kernelsToBuild},
+          {"code_objects", forecast.objects},
+          {"code_objects_to_build", forecast.objectsToBuild},
           {"build_seconds_estimate", forecast.buildSeconds}};
 }
 
@@ -39,8 +41,8 @@ nlohmann::ordered_json resultJson(const CompileOptions &options, const CompileRe
                                 {"from_cache", result.fromCache},
                                 {"bytes", result.planBytes},
                                 {"cache_rule", result.cacheRule},
-                                {"kernels_built", result.kernelsBuilt},
-                                {"kernels_from_cache", result.kernelsFromCache},
+                                {"code_objects_built", result.objectsBuilt},
+                                {"code_objects_from_cache", result.objectsFromCache},
                                 {"seconds", result.seconds},
                                 {"peak_bytes", peakMemory()},
                                 {"warnings", result.warnings}};
@@ -57,9 +59,12 @@ void printForecast(const PlanForecast &forecast) {
       "memory   weights {}, arena {} + {} a block of context, cache {} a page of {} tokens\n",
       byteText(forecast.weightBytes), byteText(forecast.arenaBytes),
       byteText(forecast.arenaBytesPerBlock), byteText(forecast.pageBytes), forecast.pageTokens);
-  fmt::print("kernels  {}, {} of them to be built; {} launches in {} buckets\n", forecast.kernels,
-             forecast.kernelsToBuild, forecast.launches, forecast.buckets);
-  fmt::print("time     about {:.0f} s to build the kernels; nothing is downloaded\n",
+  fmt::print(
+      "kernels  {} as {} code objects, one for each chip that runs it, {} of them to be built; "
+      "{} launches in {} buckets\n",
+      forecast.kernels, forecast.objects, forecast.objectsToBuild, forecast.launches,
+      forecast.buckets);
+  fmt::print("time     about {:.0f} s to build them; nothing is downloaded\n",
              forecast.buildSeconds);
 }
 
@@ -108,9 +113,11 @@ int runCompile(const CompileArguments &arguments) {
     printForecast(result.forecast);
   else
     fmt::print("{}: {}, {} in {:.1f} s\n", options.output, byteText(result.planBytes),
-               result.fromCache ? "from the cache"
-                                : fmt::format("{} kernels built, {} from the cache",
-                                              result.kernelsBuilt, result.kernelsFromCache),
+               result.fromCache
+                   ? "from the cache"
+                   : fmt::format("{} kernels, {} code objects built, {} from the cache",
+                                 result.forecast.kernels, result.objectsBuilt,
+                                 result.objectsFromCache),
                result.seconds);
   if (!arguments.timing.empty())
     printTimes(result);
@@ -153,7 +160,7 @@ std::function<int()> setUpCompile(CLI::App &app) {
   app.add_option("--shard", options.shard,
                  "one rank's part, as tp4, of a folder with config.json alone: for measuring");
   app.add_option("--layers", options.layers, "the first layers alone, likewise; 0 = all")
-      ->check(CLI::Range(0, 1000));
+      ->check(within(int64_t(0), int64_t(1000)));
   app.add_option("--buckets", options.buckets,
                  "most rows of each recorded graph, ascending; powers of two up to 512 when absent")
       ->delimiter(',');
@@ -161,14 +168,14 @@ std::function<int()> setUpCompile(CLI::App &app) {
   app.add_flag("--strict", options.strict, "refuse unknown keys and tensors");
   app.add_flag("--dry-run", options.dryRun, "say what would be built: memory, kernels, time");
   app.add_option("--threads", options.threads, "threads that compile; 0 = one per core")
-      ->check(CLI::Range(0, 1024));
+      ->check(within(int64_t(0), int64_t(1024)));
   app.add_option("--cache-dir", arguments->cacheFolder,
                  "folder of finished kernels and plans; $XDG_CACHE_HOME/m3c or ~/.cache/m3c");
   app.add_flag("--no-cache", arguments->noCache, "neither read nor write the cache");
   app.add_flag("--timing{text}", arguments->timing, "print the time of every stage");
   app.add_flag("--json", arguments->json, "print the result as JSON, times included");
   app.add_option("--progress", arguments->progress, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}));
+      ->check(oneOf({"auto", "plain", "json", "none"}));
   return [arguments] { return runCompile(*arguments); };
 }
 

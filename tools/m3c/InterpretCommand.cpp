@@ -5,6 +5,7 @@
 #include "runtime/base/Log.h"
 #include "runtime/base/OutputPlace.h"
 #include "runtime/base/Progress.h"
+#include "tools/common/Numbers.h"
 #include "tools/m3c/Commands.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -98,24 +99,25 @@ std::function<int()> setUpInterpret(CLI::App &app) {
   app.add_option("--input", options->input, "safetensors file with ids.X and prompt.X")->required();
   app.add_option("--output", options->output, "safetensors file to write")->required();
   app.add_option("--max-tokens", options->maxTokens, "greedy tokens for each prompt.X")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 20));
+      ->check(within(int64_t(0), int64_t(1) << 20));
   app.add_option("--kv", options->kv, "cache storage: f32, bf16, fp8 or nvfp4")
-      ->check(CLI::IsMember({"f32", "bf16", "fp8", "nvfp4"}));
+      ->check(oneOf({"f32", "bf16", "fp8", "nvfp4"}));
   app.add_option("--kv-grid", options->grid,
                  "nvfp4 keys and values enter products as e4m3 or exact")
-      ->check(CLI::IsMember({"e4m3", "exact"}));
+      ->check(oneOf({"e4m3", "exact"}));
   app.add_option("--numerics", options->numerics,
                  "activations=f32 or activations=bf16: what passes between operations")
       ->delimiter(',');
   app.add_option("--trace", options->trace, "also write blocks, experts or both")
       ->delimiter(',')
-      ->check(CLI::IsMember({"blocks", "experts"}));
+      ->check(oneOf({"blocks", "experts"}));
   app.add_option("--chunk", options->chunk, "tokens of a prompt that run together")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
-  app.add_option("--threads", options->threads, "threads")->check(CLI::Range(1, 1024));
+      ->check(within(int64_t(1), int64_t(1) << 20));
+  app.add_option("--threads", options->threads, "threads")
+      ->check(within(int64_t(1), int64_t(1024)));
   app.add_flag("--json", options->json, "print what was done as JSON");
   app.add_option("--progress", options->progress, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}));
+      ->check(oneOf({"auto", "plain", "json", "none"}));
   return [options] { return runInterpret(*options); };
 }
 

@@ -173,6 +173,9 @@ public:
   virtual std::string toolchain(const Chip &chip) const = 0;
   /// What reads the instructions of built code: part of cache keys and of the manifest.
   virtual Inspector inspector() const = 0;
+  /// Processor time to build a kernel, as measured on a current machine: for the forecast of a dry
+  /// run.
+  virtual double secondsPerKernel() const { return 0.25; }
   /// How results on this target are proven, for `m3c targets`.
   virtual llvm::StringRef proof() const = 0;
 };

@@ -11,9 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <set>
@@ -175,6 +176,18 @@ private:
   uint64_t steps = 0, allRows = 0;
 };
 
+/// A whole decimal number of `least` or more; throws Error (usage) for anything else.
+template <class T> T number(const char *name, std::string_view text, T least) {
+  T value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least)
+    throw Error(
+        fmt::format("{} is no number for {}", text, name), "replay_over_plan",
+        fmt::format("a whole number from {} to {} is needed", least, std::numeric_limits<T>::max()),
+        "give such a number", ExitCode::Usage);
+  return value;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -183,24 +196,25 @@ int main(int argc, char **argv) {
     return 2;
   }
   try {
+    uint32_t steps = number<uint32_t>("STEPS", argv[3], 1);
+    uint32_t sequences = argc > 4 ? number<uint32_t>("SEQUENCES", argv[4], 1) : 256;
+    constexpr uint64_t pagesEach = (longest + mostRows + 127) / 128;
+    uint64_t pages = argc > 5 ? number<uint64_t>("PAGES", argv[5], 1) : sequences * pagesEach;
     Engine engine(plan::PlanFile::open(argv[1]),
                   hal::DeviceOptions{2, true, argc > 6 ? argv[6] : ""});
     engine.bindWeights(*openWeights(argv[2], engine.tables()));
-    constexpr uint64_t pagesEach = (longest + mostRows + 127) / 128;
-    uint32_t sequences = argc > 4 ? uint32_t(std::strtoul(argv[4], nullptr, 10)) : 256;
-    uint64_t pages = argc > 5 ? std::strtoull(argv[5], nullptr, 10) : sequences * pagesEach;
     fmt::print("{}: pages of {} bytes, {} of them\n", engine.device().info().name,
                engine.tables().cache()->page_bytes(), pages);
     Twins twins(engine, sequences, pages, 5);
     auto begun = std::chrono::steady_clock::now();
-    for (int i = 0, count = std::atoi(argv[3]); i < count; ++i) {
+    for (uint32_t i = 0; i < steps; ++i) {
       twins.step();
       std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-      if ((i + 1) % 500 == 0 || i + 1 == count)
+      if ((i + 1) % 500 == 0 || i + 1 == steps)
         fmt::print("{} in {:.1f} s\n", twins.text(), took.count()), std::fflush(stdout);
     }
   } catch (const Error &error) {
     fmt::print(stderr, "{}\n", error.what());
-    return 1;
+    return int(error.code());
   }
 }

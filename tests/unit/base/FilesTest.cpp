@@ -65,6 +65,26 @@ TEST(FileWriter, PublishesWholeFilesOnly) {
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "temporary files stay behind";
 }
 
+TEST(FileWriter, WritesThroughLinks) {
+  TempFolder folder;
+  folder.write("real/out", "old");
+  fs::create_symlink("real/out", folder.path("link"));
+  fs::create_symlink(folder.path("link"), folder.path("chain"));
+  fs::create_symlink("real/new", folder.path("dangling"));
+  for (const char *name : {"chain", "dangling"}) {
+    FileWriter writer(folder.path(name));
+    writer.write(name);
+    writer.publish();
+    EXPECT_TRUE(fs::is_symlink(folder.path(name))) << name;
+  }
+  EXPECT_EQ(fs::file_size(folder.path("real/out")), 5u);
+  EXPECT_EQ(fs::file_size(folder.path("real/new")), 8u);
+  fs::create_symlink("loop", folder.path("loop"));
+  expectError([&] { FileWriter(folder.path("loop")); }, {"cannot write", "symbolic links"});
+  fs::create_symlink("no/such", folder.path("nowhere"));
+  expectError([&] { FileWriter(folder.path("nowhere")); }, {"cannot write", "make the folder"});
+}
+
 TEST(FileWriter, SaysWhyItCannotWrite) {
   TempFolder folder;
   expectError([&] { FileWriter(folder.path("no/such/folder")); },

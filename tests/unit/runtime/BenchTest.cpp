@@ -201,6 +201,8 @@ TEST_F(BenchTool, MeasuresStepsAndKernels) {
   std::vector<Result> results = readResults(at("step.json"));
   ASSERT_EQ(results.size(), 3u);
   EXPECT_EQ(results[0].name, "prefill@30");
+  std::ifstream report(at("step.json"));
+  EXPECT_EQ(nlohmann::json::parse(report)["plan"]["cache"], "f32");
   EXPECT_EQ(results[0].samples.size(), 2u);
   EXPECT_EQ(results[2].name, "decode@200");
   EXPECT_EQ(results[2].samples.size(), 8u);

@@ -192,6 +192,19 @@ TEST_F(RunTool, BadInputEndsWithOneAndNoOutput) {
   fails(wide + " --prompt ''", "the prompt is empty");
   fails(wide + " --prompt $(printf '\\377')", "UTF-8");
 
+  // The ids of another vocabulary are other words.
+  std::filesystem::create_directory(folder / "model");
+  std::ifstream tiny(M3_TINY "/tokenizer.json");
+  std::string words{std::istreambuf_iterator<char>(tiny), {}};
+  std::ofstream(folder / "model/tokenizer.json") << words;
+  std::string same = "generate " + at("wide.m3plan") + " --prompt a --weights " + at("model") +
+                     " --tokenizer " M3_TINY;
+  EXPECT_EQ(run(same).err.find("vocabulary differs"), std::string::npos);
+  size_t swap = words.find("\"!\""), other = words.find("\"#\"");
+  std::swap(words.at(swap + 1), words.at(other + 1));
+  std::ofstream(folder / "model/tokenizer.json") << words;
+  fails(same, "its vocabulary differs");
+
   std::string plan9 = text("toy.m3plan");
   plan9[plan9.size() / 2] = char(plan9[plan9.size() / 2] ^ 1);
   std::ofstream(folder / "bad.m3plan", std::ios::binary) << plan9;
@@ -223,6 +236,11 @@ TEST_F(RunTool, WrongUsageEndsWithTwo) {
   EXPECT_EQ(run("generate " + plan() + " --prompt text").code, 2); // no tokenizer
   EXPECT_EQ(run("generate " + plan() + " --prompt-ids 1").code, 2);
   EXPECT_EQ(run("--help").code, 0);
+  Result wrong = run("generate x.m3plan --weights y --prompt a --top-p 3");
+  for (const char *part :
+       {"error: --top-p does not take this value", "where: m3-run generate",
+        "3 is not above 0 and at most 1", "next:  m3-run generate --help says what it takes"})
+    EXPECT_NE(wrong.err.find(part), std::string::npos) << part << "\n" << wrong.err;
 }
 
 TEST_F(RunTool, GenerateStreamsIds) {

@@ -16,7 +16,8 @@ struct Options {
   std::string promptIds;
   std::optional<double> share;
   double bounded = 0, heat = 0;
-  std::string name;
+  std::string name, mode;
+  uint32_t whole = 0;
 };
 
 /// What the parser says, or "" when it takes the line.
@@ -29,9 +30,11 @@ std::string parse(const std::string &line, Options &options) {
   app.add_option("--ids", options.ids)->delimiter(',');
   app.add_option("--prompt-ids", options.promptIds)->check(m3c::tokenIds());
   app.add_option("--share", options.share);
-  app.add_option("--bounded", options.bounded)->check(CLI::Range(0.01, 1.0));
+  app.add_option("--bounded", options.bounded)->check(m3c::within(0.01, 1.0));
   app.add_option("--heat", options.heat)->check(m3c::zeroOrMore());
   app.add_option("--name", options.name);
+  app.add_option("--whole", options.whole)->check(m3c::within(int64_t(2), int64_t(9)));
+  app.add_option("--mode", options.mode)->check(m3c::oneOf({"plain", "json"}));
   m3c::checkNumbers(app);
   try {
     app.parse(line);
@@ -74,6 +77,11 @@ TEST(Numbers, WhatDoesNotFitIsRefusedByName) {
                            "--share 1,5",
                            "--bounded nan",
                            "--bounded 2",
+                           "--bounded 0.001",
+                           "--whole 1",
+                           "--whole 10",
+                           "--whole 2.5",
+                           "--mode jso",
                            "--heat -0.5",
                            "--heat nan"}) {
     Options options;
@@ -81,6 +89,15 @@ TEST(Numbers, WhatDoesNotFitIsRefusedByName) {
     EXPECT_NE(message.find(name.substr(0, name.find_first_of(" ="))), std::string::npos)
         << line << " gave: " << message;
   }
+}
+
+TEST(Numbers, RangesAreToldInWords) {
+  Options options;
+  EXPECT_EQ(parse("--bounded 2", options), "--bounded: 2 is not from 0.01 to 1");
+  EXPECT_EQ(parse("--whole 10", options), "--whole: 10 is not from 2 to 9");
+  EXPECT_EQ(parse("--mode x", options), "--mode: 'x' is none of plain, json");
+  for (const char *line : {"--whole 2", "--whole 9", "--bounded 0.01", "--mode json"})
+    EXPECT_EQ(parse(line, options), "") << line;
 }
 
 TEST(Numbers, WhatFitsIsTakenExactly) {

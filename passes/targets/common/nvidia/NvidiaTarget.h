@@ -27,6 +27,7 @@ public:
   std::map<std::string, unsigned> mnemonics(const std::string &kernel,
                                             std::span<const std::byte> object) const override;
   llvm::ArrayRef<PipeRule> pipes() const override;
+  double secondsPerKernel() const override { return 0.6; }
   std::pair<llvm::StringRef, llvm::StringRef> fileSuffixes() const override {
     return {".cu", ".cubin"};
   }
