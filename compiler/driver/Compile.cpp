@@ -247,7 +247,7 @@ private:
       for (const KernelText &kernel : lowering.kernels(i))
         if (!cache.load(kernelKey(kernel))) {
           ++result.forecast.objectsToBuild;
-          result.forecast.buildSeconds += chips[i].target->secondsPerKernel() / threads();
+          result.forecast.buildSeconds += kernel.target->secondsPerKernel() / threads();
         }
   }
 
