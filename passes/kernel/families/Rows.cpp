@@ -23,9 +23,9 @@ LogicalResult lowerEmbed(Operation *op, StepLowering &step) {
     return op->emitError("the embedding table is stored as ")
            << m3::stringifyEncoding(weight.weightType().getEncoding()) << ", bf16 or f32 expected";
   // Nothing is added, so the schedule is that of the elements that are read.
-  Schedule schedule = rowSchedule(
-      step, width, wide ? Type(Float32Type::get(op->getContext()))
-                        : Type(BFloat16Type::get(op->getContext())));
+  Schedule schedule = rowSchedule(step, width,
+                                  wide ? Type(Float32Type::get(op->getContext()))
+                                       : Type(BFloat16Type::get(op->getContext())));
   std::string name = formatv("embed_{0}_{1}{2}{3}", wide ? "f32" : "bf16", width,
                              spellElements(storedElement(embed.getRows())), spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {

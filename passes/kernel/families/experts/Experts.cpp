@@ -188,9 +188,8 @@ LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedE
     arguments.push_back(write(step.scratchRows("expert_sums", moe.hidden, f32).buffer));
   }
   auto build = apart ? buildExpertsDownApart : buildExpertsDown;
-  tile::KernelOp kernel = step.kernel(downName, [&] {
-    return build(step, downName, moe, routedDown, sharedDownSchedule);
-  });
+  tile::KernelOp kernel = step.kernel(
+      downName, [&] { return build(step, downName, moe, routedDown, sharedDownSchedule); });
   step.launch(kernel, arguments, grid, launchName("experts_down"));
   return success();
 }
