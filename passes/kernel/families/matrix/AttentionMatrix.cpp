@@ -26,6 +26,11 @@ constexpr double slackBits = 8;
 /// Groups of an accumulator's columns that a warp merges at a time.
 constexpr int64_t mergeGroups = 2;
 
+/// Groups of parts whose sums are added first; none where one work item adds all parts.
+int64_t groupsOf(int64_t parts, int64_t fan) {
+  return parts > fan ? llvm::divideCeil(parts, fan) : 0;
+}
+
 /// Sums of an accumulator in memory, in the order of registers in slots, and of its rows
 /// [slots, 2, 16] the largest score and the sum of weights.
 struct Sums {
@@ -38,7 +43,8 @@ public:
                   const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
-        operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1), batch(kb) {
+        fan(schedule.at("merge")), operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1),
+        batch(kb) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
@@ -197,10 +203,17 @@ private:
                              start.all(), [&](Value use, ValueRange carried) {
                                Value stage = kb.wait(ring, use);
                                Value seen = kb.sub(seenOf(use), first);
+                               auto add = [&](Value limit) {
+                                 return step(stage, first, limit, State::of(carried));
+                               };
                                Values next = kb.choose(
-                                   kb.less(kb.index(0), seen),
-                                   [&] { return step(stage, first, seen, State::of(carried)); },
-                                   [&] { return Values(carried.begin(), carried.end()); });
+                                   kb.less(seen, kb.index(stepTokens)),
+                                   [&] {
+                                     return kb.choose(
+                                         kb.less(kb.index(0), seen), [&] { return add(seen); },
+                                         [&] { return Values(carried.begin(), carried.end()); });
+                                   },
+                                   [&] { return add({}); });
                                kb.release(ring, use);
                                return next;
                              });
@@ -231,7 +244,8 @@ private:
     return kb.sub(kb.add(position, 1), kb.mul(place, m3::blockTokens));
   }
 
-  /// Adds the tokens from `first` on, of which `seen` may be seen.
+  /// Adds the tokens from `first` on: all of a step, or those below `seen`. Nearly all steps are
+  /// whole ones, and compare nothing.
   Values step(Value stage, Value first, Value seen, State state) {
     StagedSlot keys(m, cache, shape.dims, stage, 0, table);
     StagedSlot values(m, cache, shape.dims, stage, cache.slotBytes, table);
@@ -239,11 +253,10 @@ private:
                                    m.queryBox(shape.dims));
     auto at = [&](int64_t operand) { return kb.add(first, operand * operandTokens); };
     Values scores;
-    for (int64_t i = 0; i < stepTokens / operandTokens; ++i)
-      scores.push_back(m.mma(q, keys.keyColumns(at(i)), operandTokens));
-    scores = kb.choose(
-        kb.less(seen, kb.index(stepTokens)), [&] { return masked(scores, seen); },
-        [&] { return scores; });
+    for (int64_t i = 0; i < stepTokens / operandTokens; ++i) {
+      Value score = m.mma(q, keys.keyColumns(at(i)), operandTokens);
+      scores.push_back(seen ? masked(score, kb.sub(seen, kb.index(i * operandTokens))) : score);
+    }
     state = rescaled(state, scores);
     Value shift =
         kb.map(state.largest, m.rows(), [&](ValueRange args) { return kb.mulf(args[0], scale()); });
@@ -254,7 +267,9 @@ private:
       });
       Value p = m.toLeft(weights);
       auto operand = int64_t(i);
-      Value v = values.values(at(operand), kb.sub(seen, kb.index(operand * operandTokens)));
+      Value limit =
+          seen ? kb.sub(seen, kb.index(operand * operandTokens)) : kb.index(operandTokens);
+      Value v = values.values(at(operand), limit);
       state.values = kb.mma(p, v, state.values);
       // Weights are summed as they are multiplied, rounded: their mean is then exact.
       Value ones = m.fill(1, m.right(operandTokens, m.unit.columns));
@@ -263,15 +278,12 @@ private:
     return state.all();
   }
 
-  Values masked(ValueRange scores, Value seen) {
-    Values kept;
-    for (auto [i, score] : llvm::enumerate(scores)) {
-      Value left = kb.toI32(kb.sub(seen, kb.index(int64_t(i) * operandTokens)));
-      kept.push_back(kb.map({score, token}, m.acc(operandTokens), [&](ValueRange args) {
-        return kb.selectf(kb.less(args[1], left), args[0], kb.f32(lowest));
-      }));
-    }
-    return kept;
+  /// Scores of the tokens below `seen`.
+  Value masked(Value score, Value seen) {
+    Value left = kb.toI32(seen);
+    return kb.map({score, token}, m.acc(operandTokens), [&](ValueRange args) {
+      return kb.selectf(kb.less(args[1], left), args[0], kb.f32(lowest));
+    });
   }
 
   /// The state with a maximum that these scores do not exceed by much.
@@ -279,7 +291,8 @@ private:
     Value all = scores.front();
     for (Value more : scores.drop_front())
       all = kb.map({all, more}, m.acc(operandTokens),
-                   [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
+                   [&](ValueRange args) { return kb.maxOrNan(args[0], args[1]); });
+    // A NaN is passed over; the weights that it makes are NaN whatever is subtracted.
     Value top = m.rowsMax(all);
     double slack = slackBits / (shape.scale * std::numbers::log2e);
     Value grows =
@@ -355,10 +368,11 @@ private:
 
   int64_t mergeColumns() const { return mergeGroups * m.unit.columns; }
 
+  using MergeBody = std::function<void(Value group, Value values, Value weights, Value largest)>;
+
   /// Calls `body` with the sum of all sources, two groups of columns from `group` on: every warp,
   /// of `sharers` work items, has its own.
-  void merge(const Sources &from, Value sharer, int64_t sharers,
-             function_ref<void(Value group, Value values, Value weights, Value largest)> body) {
+  void merge(const Sources &from, Value sharer, int64_t sharers, const MergeBody &body) {
     Value first = kb.mul(kb.add(kb.mul(kb.warpId(), sharers), sharer), mergeGroups);
     kb.forLoop(
         first, kb.index(shape.dims / m.unit.columns), mergeGroups * sharers * (consumers + loaders),
@@ -407,14 +421,14 @@ private:
   void finish() {
     warpSums.values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
     Sources warps = slots(warpSums, kb.index(0), kb.index(consumers), consumers);
-    auto mean = [&](Value group, Value values, Value weights, Value) {
+    MergeBody mean = [&](Value group, Value values, Value weights, Value) {
       storeMean(group, values, weights);
     };
     Value none = kb.index(0);
     if (parts == 1)
       return merge(warps, none, 1, mean);
-    auto keepIn = [&](Value slot) {
-      return [&, slot](Value group, Value values, Value weights, Value largest) {
+    auto keepIn = [&](Value slot) -> MergeBody {
+      return [this, slot, none](Value group, Value values, Value weights, Value largest) {
         storeSums(partSums, slot, group, values);
         kb.when(kb.equal(group, none), [&] { storeRows(partSums, slot, largest, weights); });
       };
@@ -430,14 +444,34 @@ private:
       merge(peers, kb.clusterRank(), parts, mean);
       return kb.clusterBarrier(); // others may still read this one's sums
     }
-    Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
     kb.when(
         kb.equal(used, kb.index(1)), [&] { merge(warps, none, 1, mean); },
-        [&] {
-          merge(warps, none, 1, keepIn(kb.add(base, part)));
-          Value last = kb.arriveLast(arrivals, item, used);
-          kb.when(last, [&] { merge(slots(partSums, base, used, parts), none, 1, mean); });
-        });
+        [&] { meetInMemory(warps, keepIn, mean); });
+  }
+
+  /// Leaves the part's sums in memory; the last part of a row to arrive adds all. Where these are
+  /// more than `fan`, the last of a group adds that, and the last of these the groups: one work
+  /// item that reads all parts takes longer than the last of them does.
+  void meetInMemory(const Sources &warps, function_ref<MergeBody(Value slot)> keepIn,
+                    const MergeBody &mean) {
+    Value none = kb.index(0), item = kb.add(kb.mul(row, shape.kvHeads), kvHead);
+    int64_t groups = groupsOf(parts, fan);
+    Value base = kb.mul(item, parts + groups), counter = kb.mul(item, groups + 1);
+    merge(warps, none, 1, keepIn(kb.add(base, part)));
+    if (!groups) {
+      Value last = kb.arriveLast(arrivals, counter, used);
+      return kb.when(last, [&] { merge(slots(partSums, base, used, parts), none, 1, mean); });
+    }
+    Value group = kb.div(part, fan), first = kb.mul(group, fan);
+    Value members = kb.min(kb.sub(used, first), kb.index(fan));
+    Value last = kb.arriveLast(arrivals, kb.add(counter, group), members);
+    kb.when(last, [&] {
+      Value sums = kb.add(base, parts), filled = kb.ceilDiv(used, fan);
+      merge(slots(partSums, kb.add(base, first), members, fan), none, 1,
+            keepIn(kb.add(sums, group)));
+      Value all = kb.arriveLast(arrivals, kb.add(counter, groups), filled);
+      kb.when(all, [&] { merge(slots(partSums, sums, filled, groups), none, 1, mean); });
+    });
   }
 
   KernelBuilder &kb;
@@ -445,6 +479,7 @@ private:
   const CachePages &cache;
   const AttentionShape &shape;
   const int64_t consumers, loaders, stages, parts;
+  const int64_t fan;           ///< parts, or groups of them, that are added at once
   const int64_t operandTokens; ///< of one operand of values
   const bool cluster;          ///< the parts of a row meet in one
   BatchRows batch;
@@ -494,7 +529,7 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                              spellElements({query.element, mean.element}), spell(schedule));
   int64_t parts = schedule.at("parts");
   bool counted = parts > 1 && !schedule.at("meet");
-  int64_t items = step.rows * shape.kvHeads;
+  int64_t items = step.rows * shape.kvHeads, groups = groupsOf(parts, schedule.at("merge"));
   tile::KernelOp kernel = step.kernel(name, [&] {
     KernelBuilder kb(step.module, name, "attention", schedule,
                      MatrixAttention::parameterTypes(step.module.getContext(), shape,
@@ -510,13 +545,13 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
     arguments.push_back({selection, planir::Access::Read});
   arguments.push_back({mean.buffer, planir::Access::Write});
   if (counted) {
-    FailureOr<Value> counters = step.counters(items);
+    FailureOr<Value> counters = step.counters(items * (groups + 1));
     if (failed(counters))
       return failure();
-    int64_t slotBytes = 16 * shape.dims * 4;
+    int64_t slots = items * (parts + groups), slotBytes = 16 * shape.dims * 4;
     arguments.append(
-        {{step.scratch("attention_parts", 0, 0, items * parts * slotBytes), planir::Access::Write},
-         {step.scratch("attention_rows", 0, 0, items * parts * 2 * 16 * 4), planir::Access::Write},
+        {{step.scratch("attention_parts", 0, 0, slots * slotBytes), planir::Access::Write},
+         {step.scratch("attention_rows", 0, 0, slots * 2 * 16 * 4), planir::Access::Write},
          {*counters, planir::Access::ReadWrite}});
   }
   step.launch(kernel, arguments, {{parts, 0}, {shape.kvHeads, 0}, {step.rows, 0}}, label);

@@ -19,6 +19,7 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
           {"stages", chip.ringBytes / residents / page},
           {"parts", parts},
           {"residents", residents},
+          {"merge", 12},
           {"meet", 0}};
 }
 

@@ -33,9 +33,14 @@ M3_INLINE void codesByTable(u32 packed, uint2 row, u32 (&out)[2]) {
       permuteBytes(row.x, row.y, sizes >> 16) ^ (permuteBytes(packed, high, 0x3726) & 0x80808080u);
 }
 
-/// Sixteen NVFP4 codes with their scale to pairs of FP16, in order.
-M3_INLINE void groupByTable(u32 low, u32 high, u8 scale, const u8 *table, u32 *out) {
-  const uint2 row = loadWide<uint2>((const uint2 *)table + scale);
+/// The row of the scale that lies there. Scales are read byte by byte: reads cost the arithmetic
+/// pipe nothing, which is what these kernels wait for.
+M3_INLINE uint2 rowOfScale(const u8 *scale, const u8 *table) {
+  return loadWide<uint2>((const uint2 *)table + loadWide<u8>(scale));
+}
+
+/// Sixteen NVFP4 codes with the row of their scale to pairs of FP16, in order.
+M3_INLINE void groupByTable(u32 low, u32 high, uint2 row, u32 *out) {
   M3_UNROLL for (int w = 0; w < 2; ++w) {
     u32 codes[2];
     codesByTable(w ? high : low, row, codes);
@@ -57,9 +62,9 @@ template <int K> struct KeyRun {
     const int t = laneId() % 4;
     KeyRun run;
     const uint4 words = loadWide<uint4>((const uint4 *)(codes + token * (K / 2)) + t);
-    const u16 both = loadWide<u16>((const u16 *)(scales + token * (K / 16)) + t);
-    groupByTable(words.x, words.y, (u8)both, table, run.v);
-    groupByTable(words.z, words.w, (u8)(both >> 8), table, run.v + 8);
+    const u8 *scale = scales + token * (K / 16) + 2 * t;
+    groupByTable(words.x, words.y, rowOfScale(scale, table), run.v);
+    groupByTable(words.z, words.w, rowOfScale(scale + 1, table), run.v + 8);
     return run;
   }
   static M3_INLINE KeyRun e4m3(const u8 *codes, int token) {
@@ -136,14 +141,13 @@ M3_INLINE OperandB<f16, 16, 128> valuesOfCodes(const u32 (&codes)[4][4]) {
 template <class T>
 M3_INLINE T cached_e2m1(const u8 *codes, const u8 *scales, const u8 *table, i64 tokens) {
   const int g = laneId() / 4, t = laneId() % 4, odd = t % 2;
-  u32 quad = permuteBytes(loadWide<u32>((const u32 *)scales + t * 8 + g), 0, odd ? 0x2301 : 0x3210);
-  if (tokens < 16) // a scale of zero makes zeros
-    M3_UNROLL for (int s = 0; s < 4; ++s) if (4 * t + (s ^ odd) >= tokens) quad &=
-        ~(0xffu << 8 * s);
   u32 four[4][4];
   M3_UNROLL for (int s = 0; s < 4; ++s) {
-    const uint2 packed = loadWide<uint2>((const uint2 *)codes + (4 * t + (s ^ odd)) * 8 + g);
-    const uint2 row = loadWide<uint2>((const uint2 *)table + (quad >> 8 * s & 0xffu));
+    const int token = 4 * t + (s ^ odd);
+    const uint2 packed = loadWide<uint2>((const uint2 *)codes + token * 8 + g);
+    uint2 row = rowOfScale(scales + t * 32 + g * 4 + (s ^ odd), table);
+    if (token >= tokens)
+      row = uint2{0, 0};
     u32 low[2], high[2];
     codesByTable(packed.x, row, low);
     codesByTable(packed.y, row, high);
