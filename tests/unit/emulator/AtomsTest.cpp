@@ -290,15 +290,20 @@ TEST(Atoms, Exponential2IsTheNearestFp32) {
 }
 
 TEST(Atoms, Permutations) {
-  std::vector<uint32_t> in = {0x33221100u, 0x77665544u};
+  std::vector<uint32_t> in = {0x33221100u, 0x77665544u, 0x7f80ff00u, 0x807f01feu};
   std::vector<uint32_t> out = runWarp(R"(
   if (lane == 0) {
     storeAt(out, permuteBytes(loadAt(in), loadAt(in + 1), 0x7531u));
     storeAt(out + 1, permuteBytes(loadAt(in), loadAt(in + 1), 0x0246u));
+    storeAt(out + 2, permuteBytes(loadAt(in + 2), loadAt(in + 3), 0xba98u));
+    storeAt(out + 3, permuteBytes(loadAt(in + 2), loadAt(in + 3), 0xfe5cu));
   })",
-                                      in, 2);
+                                      in, 4);
   EXPECT_EQ(out[0], 0x77553311u);
   EXPECT_EQ(out[1], 0x00224466u);
+  // Signs of bytes 0 … 3; of 4, byte 5, signs of 6 and 7.
+  EXPECT_EQ(out[2], 0x00ffff00u);
+  EXPECT_EQ(out[3], 0xff0001ffu);
 }
 
 TEST(Atoms, ShufflesAndVotes) {

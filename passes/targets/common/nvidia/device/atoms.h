@@ -79,7 +79,15 @@ M3_INLINE u64 sharedOfRank(u64 address, u32 rank) {
   return mapped;
 }
 
-/// PTX ISA, "prmt": byte i of the result is byte `selector` nibble i (0 … 7) of a, b.
+/// A number that stays in its register: without it compilers compute what depends on the lane
+/// alone again at every use.
+M3_INLINE i32 settled(i32 number) {
+  asm("" : "+r"(number));
+  return number;
+}
+
+/// PTX ISA, "prmt": byte i of the result is byte `selector` nibble i (0 … 7) of a, b; with 8 added
+/// to the nibble its sign, eight times.
 M3_INLINE u32 permuteBytes(u32 a, u32 b, u32 selector) {
   u32 bytes;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(selector));

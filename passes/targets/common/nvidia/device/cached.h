@@ -25,12 +25,14 @@ template <int First, int Warps> M3_INLINE void fillCodeTable(u8 *table) {
   }
 }
 
-/// Eight packed codes to E4M3, four in a word, by a row of the table.
+/// Eight packed codes to E4M3, four in a word, by a row of the table. Signs are taken as whole
+/// bytes, 255 where a code is negative; times 128/255, modulo 2^32, these are the sign bits. So the
+/// multiplier puts them in place, beside the pipe of permutations and masks, which is the busy one.
 M3_INLINE void codesByTable(u32 packed, uint2 row, u32 (&out)[2]) {
+  constexpr u32 signBit = 0x7f7f7f80u; // 255 · 0x7f7f7f80 = 128 + 2^32 · 127
   const u32 sizes = packed & 0x77777777u, high = packed << 4;
-  out[0] = permuteBytes(row.x, row.y, sizes) ^ (permuteBytes(packed, high, 0x1504) & 0x80808080u);
-  out[1] =
-      permuteBytes(row.x, row.y, sizes >> 16) ^ (permuteBytes(packed, high, 0x3726) & 0x80808080u);
+  out[0] = permuteBytes(packed, high, 0x9d8c) * signBit + permuteBytes(row.x, row.y, sizes);
+  out[1] = permuteBytes(packed, high, 0xbfae) * signBit + permuteBytes(row.x, row.y, sizes >> 16);
 }
 
 /// The row of the scale that lies there. Scales are read byte by byte: reads cost the arithmetic
@@ -53,25 +55,22 @@ M3_INLINE void groupByTable(u32 low, u32 high, uint2 row, u32 *out) {
 
 //===- Keys -----------------------------------------------------------------------------------===//
 
-/// K/4 dims of a token's key: K/8 pairs.
+/// K/4 dims of a token's key, from where the lane finds them: K/8 pairs.
 template <int K> struct KeyRun {
   static_assert(K == 128);
   u32 v[K / 8];
 
-  static M3_INLINE KeyRun e2m1(const u8 *codes, const u8 *scales, const u8 *table, int token) {
-    const int t = laneId() % 4;
+  static M3_INLINE KeyRun e2m1(const u8 *codes, const u8 *scales, const u8 *table) {
     KeyRun run;
-    const uint4 words = loadWide<uint4>((const uint4 *)(codes + token * (K / 2)) + t);
-    const u8 *scale = scales + token * (K / 16) + 2 * t;
-    groupByTable(words.x, words.y, rowOfScale(scale, table), run.v);
-    groupByTable(words.z, words.w, rowOfScale(scale + 1, table), run.v + 8);
+    const uint4 words = loadWide<uint4>(codes);
+    groupByTable(words.x, words.y, rowOfScale(scales, table), run.v);
+    groupByTable(words.z, words.w, rowOfScale(scales + 1, table), run.v + 8);
     return run;
   }
-  static M3_INLINE KeyRun e4m3(const u8 *codes, int token) {
+  static M3_INLINE KeyRun e4m3(const u8 *codes) {
     KeyRun run;
     M3_UNROLL for (int half = 0; half < 2; ++half) {
-      const uint4 words =
-          loadWide<uint4>((const uint4 *)(codes + token * K) + laneId() % 4 * 2 + half);
+      const uint4 words = loadWide<uint4>(codes + 16 * half);
       const u32 four[4] = {words.x, words.y, words.z, words.w};
       M3_UNROLL for (int i = 0; i < 4; ++i) {
         run.v[8 * half + 2 * i] = f16OfE4m3Low(four[i]);
@@ -82,44 +81,49 @@ template <int K> struct KeyRun {
   }
 };
 
-/// Sixteen keys, by a function that gives the run of a token.
+/// Sixteen keys: a lane has the runs of tokens first() and first() + step.
 template <class T> struct KeysAs;
 template <int K> struct KeysAs<OperandB<f16, K, 16>> {
-  template <class F> static M3_INLINE OperandB<f16, K, 16> from(F runOf) {
-    OperandB<f16, K, 16> b;
+  static constexpr int dims = K, step = 2;
+  static M3_INLINE int first() {
     const int q = laneId() / 8, odd = laneId() / 4 % 2;
-    M3_UNROLL for (int e = 0; e < 2; ++e) {
-      const KeyRun<K> run = runOf(4 * q + ((2 * e + odd) ^ q % 2));
-      M3_UNROLL for (int i = 0; i < K / 8; ++i) b.v[e][i / 2][i % 2] = run.v[i];
-    }
+    return 4 * q + (odd ^ q % 2);
+  }
+  static M3_INLINE OperandB<f16, K, 16> of(const KeyRun<K> (&runs)[2]) {
+    OperandB<f16, K, 16> b;
+    M3_UNROLL for (int e = 0; e < 2; ++e) M3_UNROLL for (int i = 0; i < K / 8; ++i)
+        b.v[e][i / 2][i % 2] = runs[e].v[i];
     return b;
   }
 };
 template <int K> struct KeysAs<OperandA<f16, K>> {
-  template <class F> static M3_INLINE OperandA<f16, K> from(F runOf) {
+  static constexpr int dims = K, step = 8;
+  static M3_INLINE int first() { return laneId() / 4; }
+  static M3_INLINE OperandA<f16, K> of(const KeyRun<K> (&runs)[2]) {
     OperandA<f16, K> a;
-    M3_UNROLL for (int half = 0; half < 2; ++half) {
-      const KeyRun<K> run = runOf(laneId() / 4 + 8 * half);
-      M3_UNROLL for (int i = 0; i < K / 8; ++i) a.v[i / 2][half + 2 * (i % 2)] = run.v[i];
-    }
+    M3_UNROLL for (int half = 0; half < 2; ++half) M3_UNROLL for (int i = 0; i < K / 8; ++i)
+        a.v[i / 2][half + 2 * (i % 2)] = runs[half].v[i];
     return a;
   }
 };
 
-template <class T> struct OperandK;
-template <int K> struct OperandK<OperandA<f16, K>> {
-  static constexpr int value = K;
-};
-template <int K, int N> struct OperandK<OperandB<f16, K, N>> {
-  static constexpr int value = K;
-};
-
 template <class T> M3_INLINE T cached_e2m1(const u8 *codes, const u8 *scales, const u8 *table) {
-  return KeysAs<T>::from(
-      [&](int token) { return KeyRun<OperandK<T>::value>::e2m1(codes, scales, table, token); });
+  using Keys = KeysAs<T>;
+  constexpr int K = Keys::dims, step = Keys::step;
+  const int t = laneId() % 4;
+  const u8 *code = codes + settled(Keys::first() * (K / 2) + t * (K / 8));
+  const u8 *scale = scales + settled(Keys::first() * (K / 16) + t * (K / 64));
+  const KeyRun<K> runs[2] = {
+      KeyRun<K>::e2m1(code, scale, table),
+      KeyRun<K>::e2m1(code + step * (K / 2), scale + step * (K / 16), table)};
+  return Keys::of(runs);
 }
 template <class T> M3_INLINE T cached_e4m3(const u8 *codes) {
-  return KeysAs<T>::from([&](int token) { return KeyRun<OperandK<T>::value>::e4m3(codes, token); });
+  using Keys = KeysAs<T>;
+  constexpr int K = Keys::dims;
+  const u8 *code = codes + settled(Keys::first() * K + laneId() % 4 * (K / 4));
+  const KeyRun<K> runs[2] = {KeyRun<K>::e4m3(code), KeyRun<K>::e4m3(code + Keys::step * K)};
+  return Keys::of(runs);
 }
 
 //===- Values ---------------------------------------------------------------------------------===//
@@ -141,13 +145,17 @@ M3_INLINE OperandB<f16, 16, 128> valuesOfCodes(const u32 (&codes)[4][4]) {
 template <class T>
 M3_INLINE T cached_e2m1(const u8 *codes, const u8 *scales, const u8 *table, i64 tokens) {
   const int g = laneId() / 4, t = laneId() % 4, odd = t % 2;
+  // Token 4t + (s ^ odd) is s behind 4t + odd where s is even, behind 4t − odd where it is odd.
+  const u8 *code[2] = {codes + settled((4 * t + odd) * 64 + g * 8),
+                       codes + settled((4 * t - odd) * 64 + g * 8)};
+  const u8 *scale[2] = {scales + settled(t * 32 + g * 4 + odd),
+                        scales + settled(t * 32 + g * 4 - odd)};
   u32 four[4][4];
   M3_UNROLL for (int s = 0; s < 4; ++s) {
-    const int token = 4 * t + (s ^ odd);
-    const uint2 packed = loadWide<uint2>((const uint2 *)codes + token * 8 + g);
-    uint2 row = rowOfScale(scales + t * 32 + g * 4 + (s ^ odd), table);
-    if (token >= tokens)
-      row = uint2{0, 0};
+    const uint2 packed = loadWide<uint2>(code[s % 2] + s * 64);
+    uint2 row = rowOfScale(scale[s % 2] + s, table);
+    if (4 * t + (s ^ odd) >= tokens)
+      row = uint2{0, 0}; // signed zeros
     u32 low[2], high[2];
     codesByTable(packed.x, row, low);
     codesByTable(packed.y, row, high);

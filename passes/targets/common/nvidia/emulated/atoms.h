@@ -66,6 +66,8 @@ M3_INLINE void mmaF16(f32 (&acc)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   m3emu::together<MmaOperands, mmaM16n8k16<m3emu::F16>>("mma.sync.m16n8k16", mine);
 }
 
+M3_INLINE i32 settled(i32 number) { return number; }
+
 M3_INLINE u32 permuteBytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 
 //===- Conversions ----------------------------------------------------------------------------===//
