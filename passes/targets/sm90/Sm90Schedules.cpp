@@ -203,7 +203,7 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
     return schedule;
   }
   if (family == "attention" && matrix)
-    return tuned(matrixAttention(problem, {chip.facts.units, 168 * 1024}));
+    return tuned(matrixAttention(problem, {chip.facts.units, 168 * 1024, 2, 3}));
   if (family == "attention") {
     Schedule schedule = cacheProduct(problem.at("rows"), problem.at("group"));
     schedule["value_heads"] = 4;

@@ -2,6 +2,7 @@
 
 #include "passes/kernel/Product.h"
 #include "passes/kernel/WorkShare.h"
+#include "passes/kernel/families/matrix/AttentionSums.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -15,7 +16,6 @@ using llvm::formatv;
 namespace m3c::kernel {
 namespace {
 
-constexpr float lowest = -std::numeric_limits<float>::infinity();
 /// Tokens that a warp multiplies at a time, and warps that share a page.
 constexpr int64_t stepTokens = 32, pageWarps = m3::blockTokens / stepTokens;
 /// Pages that a warp has at hand, one in a lane.
@@ -23,19 +23,10 @@ constexpr int64_t lanes = 32;
 /// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
 /// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
 constexpr double slackBits = 8;
-/// Groups of an accumulator's columns that a warp merges at a time.
-constexpr int64_t mergeGroups = 2;
-
 /// Groups of parts whose sums are added first; none where one work item adds all parts.
 int64_t groupsOf(int64_t parts, int64_t fan) {
   return parts > fan ? llvm::divideCeil(parts, fan) : 0;
 }
-
-/// Sums of an accumulator in memory, in the order of registers in slots, and of its rows
-/// [slots, 2, 16] the largest score and the sum of weights.
-struct Sums {
-  Value values, rows;
-};
 
 class MatrixAttention {
 public:
@@ -44,7 +35,7 @@ public:
       : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
         fan(schedule.at("merge")), operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1),
-        batch(kb) {
+        batch(kb), sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
@@ -198,30 +189,30 @@ private:
     Value warp = kb.warpId();
     Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens);
     State start = {m.fill(0, m.acc(shape.dims)), m.fill(0, m.acc(m.unit.columns)),
-                   m.fill(lowest, m.rows())};
-    Values sums = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
-                             start.all(), [&](Value use, ValueRange carried) {
-                               Value stage = kb.wait(ring, use);
-                               Value seen = kb.sub(seenOf(use), first);
-                               auto add = [&](Value limit) {
-                                 return step(stage, first, limit, State::of(carried));
-                               };
-                               Values next = kb.choose(
-                                   kb.less(seen, kb.index(stepTokens)),
-                                   [&] {
-                                     return kb.choose(
-                                         kb.less(kb.index(0), seen), [&] { return add(seen); },
-                                         [&] { return Values(carried.begin(), carried.end()); });
-                                   },
-                                   [&] { return add({}); });
-                               kb.release(ring, use);
-                               return next;
-                             });
+                   m.fill(noScore, m.rows())};
+    Values added = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
+                              start.all(), [&](Value use, ValueRange carried) {
+                                Value stage = kb.wait(ring, use);
+                                Value seen = kb.sub(seenOf(use), first);
+                                auto add = [&](Value limit) {
+                                  return step(stage, first, limit, State::of(carried));
+                                };
+                                Values next = kb.choose(
+                                    kb.less(seen, kb.index(stepTokens)),
+                                    [&] {
+                                      return kb.choose(
+                                          kb.less(kb.index(0), seen), [&] { return add(seen); },
+                                          [&] { return Values(carried.begin(), carried.end()); });
+                                    },
+                                    [&] { return add({}); });
+                                kb.release(ring, use);
+                                return next;
+                              });
     m.barrierOfRole(); // nobody reads the ring any more
     Value values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
-    State state = State::of(sums);
-    storeSums({values, warpSums.rows}, warp, kb.index(0), state.values);
-    storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));
+    State state = State::of(added);
+    sums.store({values, warpSums.rows}, warp, kb.index(0), state.values);
+    sums.storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));
   }
 
   void prepare() {
@@ -282,7 +273,7 @@ private:
   Value masked(Value score, Value seen) {
     Value left = kb.toI32(seen);
     return kb.map({score, token}, m.acc(operandTokens), [&](ValueRange args) {
-      return kb.selectf(kb.less(args[1], left), args[0], kb.f32(lowest));
+      return kb.selectf(kb.less(args[1], left), args[0], kb.f32(noScore));
     });
   }
 
@@ -323,93 +314,8 @@ private:
   Value scale() { return kb.f32(shape.scale * std::numbers::log2e); }
   Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
 
-  void storeSums(Sums to, Value slot, Value group, Value acc) {
-    int64_t columns = cast<tile::TileType>(acc.getType()).getCols();
-    kb.store(acc, to.values, {slot, group, kb.index(0), kb.index(0)}, m.accBox(columns, 1));
-  }
-  void storeRows(Sums to, Value slot, Value largest, Value weights) {
-    kb.store(largest, to.rows, {slot, kb.index(0), kb.index(0)}, {1, 1, 16});
-    kb.store(weights, to.rows, {slot, kb.index(1), kb.index(0)}, {1, 1, 16});
-  }
-  Value loadRows(Sums from, Value slot, int64_t which) {
-    return tile::LoadOp::create(kb.builder(), m.rows(), from.rows,
-                                ValueRange{slot, kb.index(which), kb.index(0)},
-                                ArrayRef<int64_t>{1, 1, 16});
-  }
-
-  /// What is added: `at` gives the sums of source i and their slot; the first `count` of `most`
-  /// are filled.
-  struct Sources {
-    std::function<std::pair<Sums, Value>(Value i)> at;
-    Value count;
-    int64_t most;
-  };
-
-  /// Slots from `base` on.
-  Sources slots(Sums sums, Value base, Value count, int64_t most) {
-    return {[=, this](Value i) { return std::pair(sums, kb.add(base, i)); }, count, most};
-  }
-
-  /// Calls `body` for a source after the other; those past the filled ones repeat the last, and
-  /// `filled` is false. All reads of a few sources are then under way together.
-  Values
-  eachSource(const Sources &from, ValueRange start,
-             function_ref<Values(Sums sums, Value slot, Value filled, ValueRange carried)> body) {
-    bool unroll = from.most <= 16;
-    Value end = unroll ? kb.index(from.most) : from.count;
-    return kb.forLoop(
-        kb.index(0), end, 1, start,
-        [&](Value i, ValueRange carried) {
-          auto [sums, slot] = from.at(kb.min(i, kb.add(from.count, -1)));
-          return body(sums, slot, kb.less(i, from.count), carried);
-        },
-        unroll);
-  }
-
-  int64_t mergeColumns() const { return mergeGroups * m.unit.columns; }
-
-  using MergeBody = std::function<void(Value group, Value values, Value weights, Value largest)>;
-
-  /// Calls `body` with the sum of all sources, two groups of columns from `group` on: every warp,
-  /// of `sharers` work items, has its own.
-  void merge(const Sources &from, Value sharer, int64_t sharers, const MergeBody &body) {
-    Value first = kb.mul(kb.add(kb.mul(kb.warpId(), sharers), sharer), mergeGroups);
-    kb.forLoop(
-        first, kb.index(shape.dims / m.unit.columns), mergeGroups * sharers * (consumers + loaders),
-        [&](Value group) {
-          auto larger = [&](Sums sums, Value slot, Value, ValueRange carried) {
-            return Values{kb.map({carried[0], loadRows(sums, slot, 0)}, m.rows(),
-                                 [&](ValueRange args) { return kb.maxf(args[0], args[1]); })};
-          };
-          Value largest = eachSource(from, m.fill(lowest, m.rows()), larger)[0];
-          Values start = {m.fill(0, m.acc(mergeColumns())), m.fill(0, m.rows())};
-          Values sums =
-              eachSource(from, start, [&](Sums sums, Value slot, Value filled, ValueRange carried) {
-                return added(sums, slot, filled, group, largest, carried);
-              });
-          body(group, sums[0], sums[1], largest);
-        });
-  }
-
-  Values added(Sums from, Value slot, Value filled, Value group, Value largest,
-               ValueRange carried) {
-    // Where there was no key the largest score is that of no key; its share is nothing.
-    Value keep = kb.map({loadRows(from, slot, 0), largest}, m.rows(), [&](ValueRange args) {
-      Value share = kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
-      return kb.selectf(kb.both(filled, kb.lessf(kb.f32(lowest), args[0])), share, kb.f32(0));
-    });
-    Value values = tile::LoadOp::create(kb.builder(), m.acc(mergeColumns()), from.values,
-                                        ValueRange{slot, group, kb.index(0), kb.index(0)},
-                                        m.accBox(mergeColumns(), 1));
-    auto add = [&](Value part, Value sum) {
-      return kb.map({part, keep, sum}, cast<tile::TileType>(sum.getType()),
-                    [&](ValueRange args) { return kb.fmaf(args[0], args[1], args[2]); });
-    };
-    return {add(values, carried[0]), add(loadRows(from, slot, 1), carried[1])};
-  }
-
   void storeMean(Value group, Value values, Value weights) {
-    Value mean = kb.map({values, weights}, m.acc(mergeColumns()), [&](ValueRange args) {
+    Value mean = kb.map({values, weights}, m.acc(sums.columns()), [&](ValueRange args) {
       Value inverse = kb.divf(kb.f32(1), args[1]);
       return kb.mulf(args[0], kb.selectf(kb.equalf(args[1], kb.f32(0)), kb.f32(0), inverse));
     });
@@ -420,57 +326,60 @@ private:
 
   void finish() {
     warpSums.values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
-    Sources warps = slots(warpSums, kb.index(0), kb.index(consumers), consumers);
-    MergeBody mean = [&](Value group, Value values, Value weights, Value) {
+    SumsSources warps = sums.slots(warpSums, kb.index(0), kb.index(consumers), consumers);
+    SumsBody mean = [&](Value group, Value values, Value weights, Value) {
       storeMean(group, values, weights);
     };
     Value none = kb.index(0);
     if (parts == 1)
-      return merge(warps, none, 1, mean);
-    auto keepIn = [&](Value slot) -> MergeBody {
+      return sums.merge(warps, none, 1, mean);
+    auto keepIn = [&](Value slot) -> SumsBody {
       return [this, slot, none](Value group, Value values, Value weights, Value largest) {
-        storeSums(partSums, slot, group, values);
-        kb.when(kb.equal(group, none), [&] { storeRows(partSums, slot, largest, weights); });
+        sums.store(partSums, slot, group, values);
+        kb.when(kb.equal(group, none), [&] { sums.storeRows(partSums, slot, largest, weights); });
       };
     };
     if (cluster) {
-      merge(warps, none, 1, keepIn(none));
+      sums.merge(warps, none, 1, keepIn(none));
       kb.clusterBarrier();
-      Sources peers = {[&](Value i) {
-                         Sums there = {kb.peer(partSums.values, i), kb.peer(partSums.rows, i)};
-                         return std::pair(there, none);
-                       },
-                       kb.index(parts), parts};
-      merge(peers, kb.clusterRank(), parts, mean);
+      SumsSources peers = {[&](Value i) {
+                             SumsView there = {kb.peer(partSums.values, i),
+                                               kb.peer(partSums.rows, i)};
+                             return std::pair(there, none);
+                           },
+                           kb.index(parts), parts};
+      sums.merge(peers, kb.clusterRank(), parts, mean);
       return kb.clusterBarrier(); // others may still read this one's sums
     }
     kb.when(
-        kb.equal(used, kb.index(1)), [&] { merge(warps, none, 1, mean); },
+        kb.equal(used, kb.index(1)), [&] { sums.merge(warps, none, 1, mean); },
         [&] { meetInMemory(warps, keepIn, mean); });
   }
 
   /// Leaves the part's sums in memory; the last part of a row to arrive adds all. Where these are
   /// more than `fan`, the last of a group adds that, and the last of these the groups: one work
   /// item that reads all parts takes longer than the last of them does.
-  void meetInMemory(const Sources &warps, function_ref<MergeBody(Value slot)> keepIn,
-                    const MergeBody &mean) {
+  void meetInMemory(const SumsSources &warps, function_ref<SumsBody(Value slot)> keepIn,
+                    const SumsBody &mean) {
     Value none = kb.index(0), item = kb.add(kb.mul(row, shape.kvHeads), kvHead);
     int64_t groups = groupsOf(parts, fan);
     Value base = kb.mul(item, parts + groups), counter = kb.mul(item, groups + 1);
-    merge(warps, none, 1, keepIn(kb.add(base, part)));
+    sums.merge(warps, none, 1, keepIn(kb.add(base, part)));
     if (!groups) {
       Value last = kb.arriveLast(arrivals, counter, used);
-      return kb.when(last, [&] { merge(slots(partSums, base, used, parts), none, 1, mean); });
+      return kb.when(last,
+                     [&] { sums.merge(sums.slots(partSums, base, used, parts), none, 1, mean); });
     }
     Value group = kb.div(part, fan), first = kb.mul(group, fan);
     Value members = kb.min(kb.sub(used, first), kb.index(fan));
     Value last = kb.arriveLast(arrivals, kb.add(counter, group), members);
     kb.when(last, [&] {
-      Value sums = kb.add(base, parts), filled = kb.ceilDiv(used, fan);
-      merge(slots(partSums, kb.add(base, first), members, fan), none, 1,
-            keepIn(kb.add(sums, group)));
+      Value grouped = kb.add(base, parts), filled = kb.ceilDiv(used, fan);
+      sums.merge(sums.slots(partSums, kb.add(base, first), members, fan), none, 1,
+                 keepIn(kb.add(grouped, group)));
       Value all = kb.arriveLast(arrivals, kb.add(counter, groups), filled);
-      kb.when(all, [&] { merge(slots(partSums, sums, filled, groups), none, 1, mean); });
+      kb.when(all,
+              [&] { sums.merge(sums.slots(partSums, grouped, filled, groups), none, 1, mean); });
     });
   }
 
@@ -483,8 +392,9 @@ private:
   const int64_t operandTokens; ///< of one operand of values
   const bool cluster;          ///< the parts of a row meet in one
   BatchRows batch;
+  AttentionSums sums;
   Value query, pool, selection, out, arrivals;
-  Sums partSums, warpSums;
+  SumsView partSums, warpSums;
   Value ring, table, queries, pages, seenKeys;
   Value part, kvHead, row, position, tableRow, listed, begin, end, used, token, loader;
 };

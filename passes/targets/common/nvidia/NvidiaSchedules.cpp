@@ -11,16 +11,20 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
   bool many = items > chip.units;
   int64_t residents = many ? chip.residents : 1;
+  int64_t stages = chip.ringBytes / residents / page;
+  // More, with a shorter ring each, hide the beginnings and ends of one another's rows.
+  constexpr int64_t crowdStages = 2;
+  if (problem.at("selected") && items > chip.units * chip.residents &&
+      chip.crowd > chip.residents && chip.crowd * crowdStages * page <= chip.ringBytes) {
+    residents = chip.crowd;
+    stages = crowdStages;
+  }
   int64_t parts = partsFor(chip.units, items);
   // Each part of a selection costs the merge; of a long sequence each takes many pages.
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
-  return {{"consumers", many ? 4 : 8},
-          {"stages", chip.ringBytes / residents / page},
-          {"parts", parts},
-          {"residents", residents},
-          {"merge", 12},
-          {"meet", 0}};
+  return {{"consumers", many ? 4 : 8}, {"stages", stages}, {"parts", parts},
+          {"residents", residents},    {"merge", 12},      {"meet", 0}};
 }
 
 Schedule matrixScores(const Schedule &problem, const PageChip &chip) {

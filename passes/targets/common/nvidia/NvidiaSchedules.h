@@ -10,6 +10,7 @@ struct PageChip {
   int64_t units;         ///< multiprocessors
   int64_t ringBytes;     ///< that the rings of a multiprocessor's work items may take together
   int64_t residents = 2; ///< work items of a multiprocessor where there are many
+  int64_t crowd = 2;     ///< the same of sparse attention with more rows than that
 };
 
 /// Attention of single rows. With few rows the pages of one are shared by the work items that fill

@@ -146,10 +146,8 @@ template <class T>
 M3_INLINE T cached_e2m1(const u8 *codes, const u8 *scales, const u8 *table, i64 tokens) {
   const int g = laneId() / 4, t = laneId() % 4, odd = t % 2;
   // Token 4t + (s ^ odd) is s behind 4t + odd where s is even, behind 4t − odd where it is odd.
-  const u8 *code[2] = {codes + settled((4 * t + odd) * 64 + g * 8),
-                       codes + settled((4 * t - odd) * 64 + g * 8)};
-  const u8 *scale[2] = {scales + settled(t * 32 + g * 4 + odd),
-                        scales + settled(t * 32 + g * 4 - odd)};
+  const u8 *code[2] = {codes + (4 * t + odd) * 64 + g * 8, codes + (4 * t - odd) * 64 + g * 8};
+  const u8 *scale[2] = {scales + t * 32 + g * 4 + odd, scales + t * 32 + g * 4 - odd};
   u32 four[4][4];
   M3_UNROLL for (int s = 0; s < 4; ++s) {
     const uint2 packed = loadWide<uint2>(code[s % 2] + s * 64);
