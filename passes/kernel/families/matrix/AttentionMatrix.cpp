@@ -23,6 +23,12 @@ constexpr int64_t lanes = 32;
 /// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
 /// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
 constexpr double slackBits = 8;
+/// Parts whose sums one work item adds: all, or as many as the schedule says.
+int64_t fanOf(const Schedule &schedule) {
+  auto found = schedule.find("merge");
+  return found == schedule.end() ? schedule.at("parts") : found->second;
+}
+
 /// Groups of parts whose sums are added first; none where one work item adds all parts.
 int64_t groupsOf(int64_t parts, int64_t fan) {
   return parts > fan ? llvm::divideCeil(parts, fan) : 0;
@@ -34,7 +40,7 @@ public:
                   const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
-        fan(schedule.at("merge")), operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1),
+        fan(fanOf(schedule)), operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1),
         batch(kb), sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
@@ -439,7 +445,7 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                              spellElements({query.element, mean.element}), spell(schedule));
   int64_t parts = schedule.at("parts");
   bool counted = parts > 1 && !schedule.at("meet");
-  int64_t items = step.rows * shape.kvHeads, groups = groupsOf(parts, schedule.at("merge"));
+  int64_t items = step.rows * shape.kvHeads, groups = groupsOf(parts, fanOf(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     KernelBuilder kb(step.module, name, "attention", schedule,
                      MatrixAttention::parameterTypes(step.module.getContext(), shape,
