@@ -1,5 +1,6 @@
 #include "passes/targets/sm100/Sm100Schedules.h"
 
+#include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 /// a multiprocessor (18 KiB and 32 KiB each). Parts as those of the kernels by mma.sync.
 Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
   int64_t items = problem.at("rows") * problem.at("kv_heads");
-  int64_t parts = std::max<int64_t>(1, chip.facts.units / items);
+  int64_t parts = partsFor(chip.facts.units, items);
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
   return {{"stages", 4}, {"tensor_stages", 4}, {"parts", parts}};
@@ -26,7 +27,7 @@ Schedule tensorScores(const Schedule &problem, const Chip &chip) {
   return {{"columns", columns},
           {"stages", 4},
           {"tensor_stages", 4},
-          {"parts", std::max<int64_t>(1, 2 * chip.facts.units / tiles)}};
+          {"parts", partsFor(2 * chip.facts.units, tiles)}};
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "passes/kernel/families/tensor/AttentionTensor.h"
 
+#include "passes/kernel/WorkShare.h"
+
 #include "passes/kernel/Product.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -102,12 +104,11 @@ private:
                            Value names = kb.atLeast(blockAt(i), kb.index(0));
                            return Values{kb.selectf(names, kb.add(i, 1), carried[0])};
                          })[0];
-    Value per = kb.max(kb.ceilDiv(count, parts), kb.index(1));
-    begin = kb.mul(part, per);
-    pageCount = kb.max(kb.sub(kb.min(kb.add(begin, per), count), begin), kb.index(0));
+    EmittedShare share = emitShare(kb, count, kb.index(parts), part);
+    begin = share.begin;
+    pageCount = kb.sub(share.end, share.begin);
     // A row without pages has one part with nothing in it.
-    used = kb.max(arith::DivSIOp::create(kb.builder(), kb.add(count, kb.add(per, -1)), per),
-                  kb.index(1));
+    used = kb.max(emitUsedParts(kb, count, kb.index(parts)), kb.index(1));
   }
   Value blockAt(Value place) { return kb.loadIndex(selection, {kb.add(listAt, place)}); }
   Value blockOf(Value use) {

@@ -1,5 +1,7 @@
 #include "passes/kernel/families/tensor/IndexTensor.h"
 
+#include "passes/kernel/WorkShare.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -55,10 +57,11 @@ private:
   /// its own.
   struct Run {
     Value row, end, sequence, least, begin, count, use, number;
+    Value nextFirst; ///< the part that has the next run's first share
   };
 
-  Run runFrom(Value row, Value use, Value number) {
-    Run run{row, {}, kb.loadIndex(batch.sequences, {row}), {}, {}, {}, use, number};
+  Run runFrom(Value row, Value use, Value number, Value firstPart) {
+    Run run{row, {}, kb.loadIndex(batch.sequences, {row}), {}, {}, {}, use, number, {}};
     Value position = batch.position(row);
     // Rows of a sequence follow each other: where they end, the least and the largest position.
     Values found =
@@ -74,21 +77,24 @@ private:
     run.end = found[0];
     run.least = found[1];
     Value blocks = kb.add(kb.div(found[2], m3::blockTokens), 1);
-    Value per = kb.ceilDiv(blocks, parts);
-    run.begin = kb.mul(part, per);
-    run.count = kb.max(kb.sub(kb.min(kb.add(run.begin, per), blocks), run.begin), kb.index(0));
+    Value all = kb.index(parts);
+    EmittedShare share = emitShare(kb, blocks, all, emitShareNumber(kb, all, part, firstPart));
+    run.begin = share.begin;
+    run.count = kb.sub(share.end, share.begin);
+    run.nextFirst = emitNextFirst(kb, all, firstPart, blocks);
     return run;
   }
 
   void eachRun(function_ref<void(const Run &)> body) {
-    kb.forLoop(firstRow, endRow, 1, {firstRow, kb.index(0), kb.index(0)},
+    kb.forLoop(firstRow, endRow, 1, {firstRow, kb.index(0), kb.index(0), kb.index(0)},
                [&](Value row, ValueRange carried) {
                  return kb.choose(
                      kb.equal(row, carried[0]),
                      [&] {
-                       Run run = runFrom(row, carried[1], carried[2]);
+                       Run run = runFrom(row, carried[1], carried[2], carried[3]);
                        body(run);
-                       return Values{run.end, kb.add(run.use, run.count), kb.add(run.number, 1)};
+                       return Values{run.end, kb.add(run.use, run.count), kb.add(run.number, 1),
+                                     run.nextFirst};
                      },
                      [&] { return Values(carried.begin(), carried.end()); });
                });
