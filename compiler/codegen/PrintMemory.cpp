@@ -273,14 +273,33 @@ LogicalResult Printer::matrixAccess(Operation *op) {
         if (op.getScales()) {
           int64_t groups =
               op.getScales().getType().getShape()[0] / op.getCodes().getType().getShape()[0];
-          arguments += formatv(", {0} + {1} * {2}, {3}", name(op.getScales()), name(op.getToken()),
-                               groups, name(op.getTable()));
+          arguments +=
+              formatv(", {0} + {1} * {2}", name(op.getScales()), name(op.getToken()), groups);
         }
+        if (op.getTable())
+          arguments += ", " + name(op.getTable());
         if (op.getLimit())
           arguments += ", " + name(op.getLimit());
         define(op, "b",
                formatv("{0}<{1}>({2})", atomCall(op.getAtom(), plain),
                        tileType(op.getResult().getType()), arguments));
+        return success();
+      })
+      .Case([&](LoadGroupsOp op) {
+        ViewType view = op.getView().getType();
+        define(op, "b",
+               formatv("loadGroups<{0}>({1}, {2}, {3} - {4})", tileType(op.getResult().getType()),
+                       address(op.getView(), op.getIndices()), view.getStride(0),
+                       name(op.getLimit()), name(op.getIndices()[0])));
+        return success();
+      })
+      .Case([&](MmaGroupsOp op) {
+        int64_t groups =
+            op.getScales().getType().getShape()[0] / op.getCodes().getType().getShape()[0];
+        define(op, "acc",
+               formatv("{0}({1}, {2} + {3} * {4}, {5})", atomCall(op.getAtom(), "mmaGroups"),
+                       address(op.getCodes(), op.getToken()), name(op.getScales()),
+                       name(op.getToken()), groups, name(op.getQueries())));
         return success();
       })
       .Default([](Operation *) { return failure(); });

@@ -224,6 +224,9 @@ private:
     decisions.push_back(decision("activations", options.activations, activationsRule));
     for (const auto &entry : lowering.decisions())
       decisions.push_back(entry);
+    for (const auto &[target, chip] : chips)
+      for (const Target::Remark &remark : target->remarks(chip))
+        decisions.push_back(decision(remark.what, remark.choice, remark.why));
     decisions.push_back(decision("schedules", "by shape, from the target's table",
                                  options.schedule.empty() ? "none was given by --schedule"
                                                           : "but for the choices below"));

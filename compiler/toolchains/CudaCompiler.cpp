@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+
 namespace m3c::toolchains {
 
 namespace {
@@ -86,6 +89,23 @@ std::string compileCudaAssembly(const std::string &kernel, const std::string &so
   nvrtc::Program program(nvrtc::libraryFor(options.arch, options.arch), kernel, source, headers);
   compile(program, kernel, options, false);
   return program.assembly();
+}
+
+bool cudaBuilds(const std::string &arch, const std::string &text) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::string>, bool> known;
+  std::lock_guard lock(mutex);
+  auto [entry, isNew] = known.try_emplace({arch, text}, true);
+  if (!isNew)
+    return entry->second;
+  const nvrtc::Library *library = nullptr;
+  try {
+    library = &nvrtc::libraryFor(arch, arch);
+  } catch (const Error &) {
+    return true;
+  }
+  nvrtc::Program program(*library, "probe", text, HeaderMap());
+  return entry->second = program.compile(nvrtcOptions({.arch = arch}));
 }
 
 std::string cudaToolchainVersion(const std::string &arch) {

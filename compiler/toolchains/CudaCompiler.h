@@ -31,6 +31,11 @@ std::vector<std::string> cudaSourceOptions(const CudaCompileOptions &options);
 std::string compileCudaAssembly(const std::string &kernel, const std::string &source,
                                 const HeaderMap &headers, const CudaCompileOptions &options);
 
+/// Whether the compiler for `arch` builds a text, such as one with an instruction that older ones
+/// do not know; true where there is no compiler at all, so that the build says what to install.
+/// Answers are kept.
+bool cudaBuilds(const std::string &arch, const std::string &text);
+
 /// For cache keys and manifests: "NVRTC 13.5 (XXH3-128 of the library)". Throws Error as
 /// compileCudaObject does when there is none for `arch`.
 std::string cudaToolchainVersion(const std::string &arch);

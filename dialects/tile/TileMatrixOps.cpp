@@ -205,8 +205,9 @@ LogicalResult LoadCachedOp::verify() {
   bool e2m1 = getFormat() == Format::E2M1, e4m3 = getFormat() == Format::E4M3;
   if (!e2m1 && !e4m3)
     return emitOpError("T-A15: e2m1 or e4m3 expected");
-  if (e2m1 != bool(getScales()) || e2m1 != bool(getTable()))
-    return emitOpError("T-A16: e2m1 has scales and a table, e4m3 has neither");
+  if (e2m1 != bool(getScales()) || (getTable() && getProduct()) ||
+      e2m1 != (getTable() || getProduct()))
+    return emitOpError("T-A16: e2m1 has scales and a table or a product, e4m3 has none of them");
   auto tokens = [](int64_t count) { return count == 16 || count == 32; };
   bool values = out.getLayout() == Layout::MmaB && tokens(out.getRows());
   int64_t dims = out.getLayout() == Layout::MmaA || values ? out.getCols() : out.getRows();
@@ -223,5 +224,9 @@ LogicalResult LoadCachedOp::verify() {
                                   << "memory";
   if (bool(getLimit()) != values)
     return emitOpError("T-A19: values have a limit, keys have none");
+  StringRef product = getProduct().value_or("multiply");
+  if (product != "multiply" && product != "detour" && (product != "exact" || values))
+    return emitOpError("T-A22: a product is 'multiply' or 'detour', of keys also 'exact', found '")
+           << product << "'";
   return success();
 }

@@ -144,7 +144,9 @@ def Tile_LoadCachedOp : Tile_Op<"load_cached", [AttrSizedOperandSegments]> {
   let summary = "tokens of a cache slot in shared memory to an operand";
   let description = [{
     `codes` is the slot [tokens, bytes of a token]; e2m1 has `scales` and a `table` (tile.code_table) and
-    gives values on the E4M3 grid, e4m3 has neither. The result says what is read, keys in FP16 or E4M3,
+    gives values on the E4M3 grid, e4m3 has neither. Without a table `product` says how codes and scales are
+    multiplied: `multiply` or `detour`, onto the same grid by an instruction of the chip's or by way of
+    FP16, or `exact`, for keys alone, as they are. The result says what is read, keys in FP16 or E4M3,
     values in FP16; K is 16 or 32, T = K/4, C the columns of a group of the accumulator, 8 or 16:
     * `mma_a` 16 × dims: keys as rows;
     * `mma_b` dims × K: keys as columns; column Ce + Cq/4 + b, q below 4, b below C/4, is token
@@ -158,13 +160,16 @@ def Tile_LoadCachedOp : Tile_Op<"load_cached", [AttrSizedOperandSegments]> {
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$codes,
                        Arg<Optional<Tile_ViewType>, "", [MemRead]>:$scales,
                        Arg<Optional<Tile_ViewType>, "", [MemRead]>:$table, Index:$token,
-                       Optional<Index>:$limit, Tile_FormatAttr:$format, OptionalAttr<StrAttr>:$atom);
+                       Optional<Index>:$limit, Tile_FormatAttr:$format,
+                       OptionalAttr<StrAttr>:$product, OptionalAttr<StrAttr>:$atom);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = [{
     $codes `[` $token `]` (`scales` $scales^ `:` type($scales))? (`table` $table^ `:` type($table))?
-    (`limit` $limit^)? `format` $format attr-dict `:` type($codes) `->` type($result)
+    (`product` $product^)? (`limit` $limit^)? `format` $format attr-dict `:` type($codes) `->` type($result)
   }];
   let hasVerifier = 1;
 }
+
+include "dialects/tile/TileGroupOps.td"
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/kernel/StepLowering.h"
+#include "passes/kernel/families/matrix/MatrixTiles.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -72,8 +73,9 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   }
 
   /// Choices that 0 turns off, and those that halve until they divide a dimension.
-  static constexpr StringLiteral switches[] = {"ahead", "apart", "early",  "meet",  "ring",
-                                               "roll",  "split", "tensor", "widen", "with_router"};
+  static constexpr StringLiteral switches[] = {"ahead",   "apart", "early",      "meet",
+                                               "product", "ring",  "roll",       "split",
+                                               "tensor",  "widen", "with_router"};
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};
   static constexpr int64_t mostOfChoice = 4096;
@@ -87,9 +89,10 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
                << text << "' is not of the form family.choice=number";
       StringRef choice = name.split('.').second;
       int64_t least = llvm::is_contained(switches, choice) ? 0 : 1;
-      if (value < least || value > mostOfChoice)
+      int64_t most = choice == "product" ? int64_t(CodeProduct::Groups) : mostOfChoice;
+      if (value < least || value > most)
         return getOperation().emitError("a number of ")
-               << choice << " from " << least << " to " << mostOfChoice << " is needed";
+               << choice << " from " << least << " to " << most << " is needed";
       bool ofProduct = !name.starts_with("attention") && !name.starts_with("index_") &&
                        !name.starts_with("block_");
       if (ofProduct && choice == "ring")

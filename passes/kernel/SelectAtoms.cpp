@@ -27,9 +27,9 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
     WalkResult walk = getOperation().walk([&, target = target, row = row](Operation *op) {
       if (!isa<tile::MmaOp, tile::FmaOp, tile::DequantWordsOp, tile::DequantFragmentOp,
                tile::DequantGroupOp, tile::QuantGroupOp, tile::QuantGroupsOp, tile::LoadCachedOp,
-               tile::FillStageOp, tile::AwaitLaunchOp, tile::AllowLaunchOp, tile::TensorKeysOp,
-               tile::OperandValuesOp, tile::TensorMmaOp, tile::TensorLoadOp, tile::TensorStoreOp>(
-              op))
+               tile::MmaGroupsOp, tile::FillStageOp, tile::AwaitLaunchOp, tile::AllowLaunchOp,
+               tile::TensorKeysOp, tile::OperandValuesOp, tile::TensorMmaOp, tile::TensorLoadOp,
+               tile::TensorStoreOp>(op))
         return WalkResult::advance();
       // The plain spelling serves products with the lanes on the other side.
       if (auto mma = dyn_cast<tile::MmaOp>(op); mma && mma.getSide() == tile::Side::A)

@@ -158,6 +158,21 @@ TEST(Attention, HeadsOfTargetsThatHaveNoOther) {
   }
 }
 
+/// By the chip's own instruction, by a table, by way of FP16.
+TEST(Attention, WaysToTheGridGiveTheSameBits) {
+  SceneSpec spec = small({{0, 700}, {1, 130}, {2, 127}});
+  spec.k = 4;
+  Scene scene(spec);
+  const std::vector<std::string> untensored = {"attention.tensor=0", "index_score.tensor=0"};
+  Outcome own = check(scene, "sm_100a", 4, untensored);
+  for (const char *product : {"0", "1", "2"}) {
+    std::vector<std::string> schedule = untensored;
+    schedule.push_back(std::string("attention.product=") + product);
+    schedule.push_back(std::string("index_score.product=") + product);
+    EXPECT_EQ(own, run(scene, "sm_100a", 4, schedule)) << product;
+  }
+}
+
 /// The kernels on BF16 rows against those on F32 rows of the same values, `rows` at a time.
 void compareBf16(SceneSpec spec, const std::vector<size_t> &kept, int64_t rows) {
   Scene wide(spec);

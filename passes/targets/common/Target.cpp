@@ -6,9 +6,17 @@
 #include "passes/targets/sm90/Sm90Target.h"
 #include "passes/targets/x86/X86Target.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 namespace m3c {
 
 llvm::StringRef atomFormat(mlir::Operation *op) {
+  // The table's keys for products without a table.
+  if (auto cached = llvm::dyn_cast<tile::LoadCachedOp>(op); cached && cached.getProduct())
+    return llvm::StringSwitch<llvm::StringRef>(*cached.getProduct())
+        .Case("multiply", "e2m1.multiply")
+        .Case("detour", "e2m1.detour")
+        .Default("e2m1.exact");
   if (auto attr = op->getAttrOfType<tile::FormatAttr>("format"))
     return tile::stringifyFormat(attr.getValue());
   if (auto mma = llvm::dyn_cast<tile::TensorMmaOp>(op))

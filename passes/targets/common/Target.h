@@ -66,8 +66,9 @@ struct Atom {
   std::string pattern;  ///< regular expression that the machine code must show
 };
 
-/// The format that an op's atom depends on: that of its codes, the operands' of a matrix
-/// instruction, empty where it depends on none.
+/// The format that an op's atom depends on: that of its codes ("e2m1", or with the way in which
+/// they are multiplied "e2m1.exact"), the operands' of a matrix instruction, empty where it depends
+/// on none.
 llvm::StringRef atomFormat(mlir::Operation *op);
 
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
@@ -140,6 +141,12 @@ public:
   virtual llvm::StringRef fallback() const { return ""; }
   /// What it emits, for people; empty where it emits everything.
   virtual llvm::StringRef emitted() const { return ""; }
+
+  /// What of a chip's kernels is not as one would think, for the plan's decisions.
+  struct Remark {
+    std::string what, choice, why;
+  };
+  virtual std::vector<Remark> remarks(const Chip & /*chip*/) const { return {}; }
 
   virtual codegen::EntryStyle entryStyle() const = 0;
   /// Device headers by include path.

@@ -1,5 +1,6 @@
 #include "passes/targets/sm100/Sm100Schedules.h"
 
+#include "compiler/toolchains/CudaCompiler.h"
 #include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
@@ -32,18 +33,30 @@ Schedule tensorScores(const Schedule &problem, const Chip &chip) {
 
 } // namespace
 
+bool sm100Multiplies(const Chip &chip) {
+  return toolchains::cudaBuilds(
+      chip.name, "extern \"C\" __global__ void probe(unsigned *x) {\n"
+                 "  asm(\"mul.rn.satfinite.e4m3x4.e2m1x4.e4m3x4 %0, %1, %2;\" : \"=r\"(x[0])\n"
+                 "      : \"h\"((unsigned short)x[1]), \"r\"(x[2]));\n}\n");
+}
+
 Schedule sm100Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "block_topk")
     return {{"warps", 8}};
-  // One head fills too few columns.
-  if (family == "index_score" && problem.at("tensor") && problem.at("heads") > 1)
+  // Operands in tensor memory are made by the multiply. One head fills too few columns of scores.
+  bool multiplies = problem.at("cache_bits") == 4 && sm100Multiplies(chip);
+  bool tensor = problem.at("tensor") && multiplies;
+  if (family == "index_score" && tensor && problem.at("heads") > 1)
     return tensorScores(problem, chip);
-  if (family == "attention" && problem.at("tensor"))
+  if (family == "attention" && tensor)
     return tensorAttention(problem, chip);
   // Rings leave room for tables and queries beside them.
-  if (family == "index_score")
-    return matrixScores(problem, {chip.facts.units, 184 * 1024});
-  return matrixAttention(problem, {chip.facts.units, 168 * 1024});
+  Schedule schedule = family == "index_score"
+                          ? matrixScores(problem, {chip.facts.units, 184 * 1024})
+                          : matrixAttention(problem, {chip.facts.units, 168 * 1024});
+  if (multiplies)
+    schedule["product"] = 1; // CodeProduct::Multiply
+  return schedule;
 }
 
 } // namespace m3c

@@ -33,6 +33,10 @@ const Chip chipRows[] = {
 };
 
 const Atom ownRows[] = {
+    {"cached_multiply", "tile.load_cached", "e2m1.multiply", "", "cachedMultiplied",
+     "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4\\.SATFINITE"},
+    {"cached_detour", "tile.load_cached", "e2m1.detour", "", "cachedByDetour",
+     "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
     {"tensor_keys", "tile.tensor_keys", "", "", "tensorKeys", "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
     {"operand_values", "tile.operand_values", "", "", "operandValues",
      "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
@@ -53,6 +57,14 @@ public:
   }
   const std::map<std::string, std::string> &deviceHeaders() const override {
     return sm100DeviceHeaders();
+  }
+  std::vector<Remark> remarks(const Chip &chip) const override {
+    if (sm100Multiplies(chip))
+      return {{"FP4 products of " + chip.name, "mul.e4m3x4.e2m1x4.e4m3x4, four at a time",
+               "the compiler, " + toolchain(chip) + ", knows it"}};
+    return {{"FP4 products of " + chip.name, "by a table, and none in tensor memory",
+             "the compiler, " + toolchain(chip) +
+                 ", does not know mul.e4m3x4.e2m1x4.e4m3x4; NVRTC 13.5 does"}};
   }
   SourceBuild sourceBuild() const override {
     return {{"sm_100a", "sm_103a"}, toolchains::cudaSourceOptions(options(chipRows[0]))};

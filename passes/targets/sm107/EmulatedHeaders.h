@@ -1,5 +1,5 @@
-// The texts of the headers that the emulated forms of NVIDIA's chips and all emulated targets
-// share, embedded when the emulator is built.
+// The texts of passes/targets/sm107/emulated/ and of the headers that the emulated forms of
+// NVIDIA's chips and all emulated targets share, embedded when the emulator is built.
 #pragma once
 
 #include <map>

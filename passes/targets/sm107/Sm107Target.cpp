@@ -24,8 +24,17 @@ const Chip chipRows[] = {
       "the vendor's blog; registers, threads and work items of a unit as on sm_100", false, 0, 2048,
       32, 1024}}};
 
+const Atom atomRows[] = {
+    {"cached_exact", "tile.load_cached", "e2m1.exact", "", "cachedExact",
+     "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
+    {"cached_detour", "tile.load_cached", "e2m1.detour", "", "cachedByDetour",
+     "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
+    {"mma_groups", "tile.mma_groups", "", "", "mmaGroups", "FHFMA2\\.F32x2\\.F16x2"},
+};
+
 class Sm107Target final : public DecodeTarget {
 public:
+  Sm107Target() : DecodeTarget(atomRows) {}
   llvm::StringRef name() const override { return "sm107"; }
   llvm::ArrayRef<Chip> chips() const override { return chipRows; }
   Schedule schedule(llvm::StringRef family, const Schedule &problem,
@@ -34,6 +43,10 @@ public:
   }
   const std::map<std::string, std::string> &deviceHeaders() const override {
     return sm107DeviceHeaders();
+  }
+  std::vector<Remark> remarks(const Chip &chip) const override {
+    return {{"block scores of " + chip.name, "of NVFP4 keys that are not rounded to E4M3",
+             "FP16 holds code times scale exactly; attention reads keys on the cache's grid"}};
   }
   SourceBuild sourceBuild() const override {
     return {{"sm_107a"}, toolchains::cudaSourceOptions(options(chipRows[0]))};

@@ -498,7 +498,7 @@ tile.kernel @bad() attributes {family = "f", schedule = {}} {
 
 tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
   %codes = tile.alloc : !tile.view<128x64xi8, shared>
-  // expected-error@+1 {{T-A16: e2m1 has scales and a table, e4m3 has neither}}
+  // expected-error@+1 {{T-A16: e2m1 has scales and a table or a product, e4m3 has none of them}}
   %k = tile.load_cached %codes[%i] format e2m1 : !tile.view<128x64xi8, shared> -> !tile.tile<128x16xf16, mma_b>
   tile.return
 }
@@ -527,5 +527,53 @@ tile.kernel @bad(%x: !tile.view<4x4xi32>, %i: index) attributes {family = "f", s
   %n = tile.iota : !tile.tile<1x16xi32>
   // expected-error@+1 {{T-M18: a view of one dimension and an index into it expected}}
   %g = tile.gather %x[%i] at %n : !tile.view<4x4xi32>, !tile.tile<1x16xi32> -> !tile.tile<1x16xi32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x64xi8, shared>
+  %scales = tile.alloc : !tile.view<1024xi8, shared>
+  // expected-error@+1 {{T-A22: a product is 'multiply' or 'detour', of keys also 'exact', found 'exact'}}
+  %v = tile.load_cached %codes[%i] scales %scales : !tile.view<1024xi8, shared> product "exact" limit %i format e2m1 : !tile.view<128x64xi8, shared> -> !tile.tile<16x128xf16, mma_b>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%q: !tile.view<?x128xi8>, %i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M22: rows of f32 or i16 give an FP16 operand in layout mma_b}}
+  %b = tile.load_groups %q[%i, %i] limit %i : !tile.view<?x128xi8> -> !tile.tile<128x8xf16, mma_b>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%q: !tile.view<?x128xf32>, %i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M23: a row and a column expected, found 1}}
+  %b = tile.load_groups %q[%i] limit %i : !tile.view<?x128xf32> -> !tile.tile<128x8xf16, mma_b>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%q: !tile.view<?x128xf32>, %i: index) attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x64xi8, shared>
+  %scales = tile.alloc : !tile.view<512xi8, shared>
+  %b = tile.load_groups %q[%i, %i] limit %i : !tile.view<?x128xf32> -> !tile.tile<128x8xf16, mma_b>
+  // expected-error@+1 {{T-A20: }}
+  %s = tile.mma_groups %codes[%i] scales %scales with %b : !tile.view<128x64xi8, shared>, !tile.view<512xi8, shared>, !tile.tile<128x8xf16, mma_b> -> !tile.tile<16x8xf32, mma_acc>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%q: !tile.view<?x128xf32>, %i: index) attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x64xi8, shared>
+  %scales = tile.alloc : !tile.view<1024xi8, shared>
+  %b = tile.load_groups %q[%i, %i] limit %i : !tile.view<?x128xf32> -> !tile.tile<128x8xf16, mma_b>
+  // expected-error@+1 {{T-A21: an accumulator of 16 rows and the queries' columns expected}}
+  %s = tile.mma_groups %codes[%i] scales %scales with %b : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.tile<128x8xf16, mma_b> -> !tile.tile<16x16xf32, mma_acc>
   tile.return
 }

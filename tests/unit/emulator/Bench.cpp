@@ -2,6 +2,7 @@
 
 #include "passes/targets/gfx950/DeviceHeaders.h"
 #include "passes/targets/sm100/DeviceHeaders.h"
+#include "passes/targets/sm107/DeviceHeaders.h"
 #include "passes/targets/sm90/DeviceHeaders.h"
 
 namespace m3c::test {
@@ -16,6 +17,7 @@ std::vector<std::byte> emulatedCode(const std::string &text, const std::string &
   SourceText source;
   source.text = text;
   const auto &headers = target == "sm100"    ? sm100DeviceHeaders()
+                        : target == "sm107"  ? sm107DeviceHeaders()
                         : target == "gfx950" ? gfx950DeviceHeaders()
                                              : sm90DeviceHeaders();
   source.headers.assign(headers.begin(), headers.end());

@@ -40,8 +40,9 @@ public:
                   const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
-        fan(fanOf(schedule)), operandTokens(unit.k), cluster(schedule.at("meet") && parts > 1),
-        batch(kb), sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders) {
+        fan(fanOf(schedule)), product(productOf(schedule)), operandTokens(unit.k),
+        cluster(schedule.at("meet") && parts > 1), batch(kb),
+        sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
@@ -92,7 +93,7 @@ private:
 
   void allocate() {
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
-    if (cache.paired())
+    if (cache.paired() && product == CodeProduct::Table)
       table = kb.alloc({256, 8}, kb.byteType());
     queries = kb.alloc(m.queryBox(shape.dims), m.queryBits());
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
@@ -244,8 +245,8 @@ private:
   /// Adds the tokens from `first` on: all of a step, or those below `seen`. Nearly all steps are
   /// whole ones, and compare nothing.
   Values step(Value stage, Value first, Value seen, State state) {
-    StagedSlot keys(m, cache, shape.dims, stage, 0, table);
-    StagedSlot values(m, cache, shape.dims, stage, cache.slotBytes, table);
+    StagedSlot keys(m, cache, shape.dims, stage, 0, product, table);
+    StagedSlot values(m, cache, shape.dims, stage, cache.slotBytes, product, table);
     Value q = tile::LoadOp::create(kb.builder(), m.queries(shape.dims), queries, zeros(3),
                                    m.queryBox(shape.dims));
     auto at = [&](int64_t operand) { return kb.add(first, operand * operandTokens); };
@@ -394,7 +395,8 @@ private:
   const CachePages &cache;
   const AttentionShape &shape;
   const int64_t consumers, loaders, stages, parts;
-  const int64_t fan;           ///< parts, or groups of them, that are added at once
+  const int64_t fan; ///< parts, or groups of them, that are added at once
+  const CodeProduct product;
   const int64_t operandTokens; ///< of one operand of values
   const bool cluster;          ///< the parts of a row meet in one
   BatchRows batch;

@@ -16,9 +16,9 @@ bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Typ
 /// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `loaders` (warps that
 /// bring pages; without: one), `stages` (pages in flight), `parts` (of a row and KV head),
 /// `merge` (parts whose sums are added at once; of more, groups are added first; without: all),
-/// `residents` (work items of a multiprocessor), `meet` (1: the parts, at most eight, are a cluster
-/// and add their sums in its shared memory; 0: the last to arrive adds what all left in global
-/// memory).
+/// `product` (CodeProduct, all but Exact and Groups), `residents` (work items of a multiprocessor),
+/// `meet` (1: the parts, at most eight, are a cluster and add their sums in its shared memory; 0:
+/// the last to arrive adds what all left in global memory).
 mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
                                         RowBuffer query, int64_t poolOffset, Value selection,

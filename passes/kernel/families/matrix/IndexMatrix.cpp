@@ -21,7 +21,7 @@ public:
                const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), groupColumns(unit.columns),
         groups(schedule.at("columns") / groupColumns), consumers(schedule.at("consumers")),
-        loaders(loadersOf(schedule)), stages(schedule.at("stages")),
+        loaders(loadersOf(schedule)), product(productOf(schedule)), stages(schedule.at("stages")),
         tileRows(matrixScoreRows(shape, unit)), partsOfNarrow(schedule.at("parts")), batch(kb),
         query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
@@ -29,7 +29,7 @@ public:
 
   void emit() {
     ring = kb.ring(stages, {cache.indexSlotBytes}, kb.byteType(), 1);
-    if (cache.paired())
+    if (cache.paired() && product == CodeProduct::Table)
       table = kb.alloc({256, 8}, kb.byteType());
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
     chooseRows();
@@ -59,9 +59,10 @@ private:
     }
     Value inWide = kb.rem(narrow, groups), wide = kb.sub(first, kb.mul(inWide, tileRows));
     Value wideEnd = kb.add(wide, groups * tileRows);
-    Value last = kb.min(wideEnd, batch.rows);
-    Value same = kb.equal(kb.loadIndex(batch.sequences, {kb.min(wide, kb.add(last, -1))}),
-                          kb.loadIndex(batch.sequences, {kb.add(last, -1)}));
+    // A batch may have no row.
+    Value newest = kb.max(kb.add(kb.min(wideEnd, batch.rows), -1), kb.index(0));
+    Value same = kb.equal(kb.loadIndex(batch.sequences, {kb.min(wide, newest)}),
+                          kb.loadIndex(batch.sequences, {newest}));
     Value isWide = kb.both(same, kb.atLeast(batch.rows, wideEnd));
     firstRow = kb.selectf(isWide, wide, first);
     endRow = kb.selectf(isWide, wideEnd, narrowEnd);
@@ -196,9 +197,11 @@ private:
       int64_t column = g * groupColumns;
       auto operand = m.keys(shape.dims, groupColumns);
       auto load = [&] {
-        Value row = kb.add(first, column);
-        return Values{
-            m.loadRight(query, row, shape.dims, groupColumns, kb.add(first, queries.columns))};
+        Value row = kb.add(first, column), limit = kb.add(first, queries.columns);
+        if (byGroups())
+          return Values{tile::LoadGroupsOp::create(kb.builder(), operand, query,
+                                                   ValueRange{row, kb.index(0)}, limit)};
+        return Values{m.loadRight(query, row, shape.dims, groupColumns, limit)};
       };
       queries.operands.push_back(g == 0 ? load()[0] : kb.choose(used(queries, g), load, [&] {
         return Values{m.fill(0, operand)};
@@ -253,17 +256,19 @@ private:
   /// The largest scores of a page's rows of the operand, column by column; with `start`, its first
   /// position, only of keys that a column may see.
   Values scoreTokens(const Queries &queries, Value stage, Value start, int64_t count) {
-    StagedSlot slot(m, cache, shape.dims, stage, 0, table);
+    StagedSlot slot(m, cache, shape.dims, stage, 0, product, table);
     Values none(size_t(count), m.fill(lowest, accumulator()));
     return kb.forLoop(
         kb.index(0), kb.index(m3::blockTokens), keyRows, none,
         [&](Value first, ValueRange carried) {
-          Value keys = slot.keyRows(first);
+          Value keys = byGroups() ? Value() : slot.keyRows(first);
           Values best;
           for (int64_t g = 0; g < count; ++g) {
             Value before = carried[size_t(g)];
             auto better = [&] {
-              Value dots = m.mma(keys, queries.operands[size_t(g)], groupColumns);
+              Value operand = queries.operands[size_t(g)];
+              Value dots =
+                  byGroups() ? slot.scores(first, operand) : m.mma(keys, operand, groupColumns);
               return Values{larger(dots, before, start ? kb.add(start, first) : Value(),
                                    queries.positions[size_t(g)])};
             };
@@ -276,6 +281,7 @@ private:
   }
 
   tile::TileType accumulator() { return m.acc(groupColumns); }
+  bool byGroups() const { return cache.paired() && product == CodeProduct::Groups; }
 
   Value larger(Value dots, Value before, Value start, Value position) {
     auto type = accumulator();
@@ -294,7 +300,9 @@ private:
   const CachePages &cache;
   const IndexShape &shape;
   const int64_t groupColumns; ///< of one accumulator; a tile has several where rows share pages
-  const int64_t groups, consumers, loaders, stages, tileRows, partsOfNarrow;
+  const int64_t groups, consumers, loaders;
+  const CodeProduct product;
+  const int64_t stages, tileRows, partsOfNarrow;
   BatchRows batch;
   Value query, pool, scores, ring, table, pages;
   Value firstRow, endRow, part, parts, sequences, positions, token;

@@ -106,14 +106,19 @@ int64_t loadersOf(const Schedule &schedule) {
 
 //===- Slots ----------------------------------------------------------------------------------===//
 
+CodeProduct productOf(const Schedule &schedule) {
+  auto found = schedule.find("product");
+  return found == schedule.end() ? CodeProduct::Table : CodeProduct(found->second);
+}
+
 bool StagedSlot::serves(m3::CacheType type, int64_t dims) {
   bool grid = type.getKv() == m3::CacheStorage::NVFP4 && type.getGrid() == m3::CacheGrid::E4M3;
   return dims == 128 && (grid || type.getKv() == m3::CacheStorage::FP8);
 }
 
 StagedSlot::StagedSlot(MatrixTiles &m, const CachePages &cache, int64_t dims, Value stage,
-                       int64_t offset, Value table)
-    : m(m), dims(dims), table(table) {
+                       int64_t offset, CodeProduct product, Value table)
+    : m(m), dims(dims), product(product), table(table) {
   KernelBuilder &kb = m.kb;
   bool packed = cache.type.getKv() == m3::CacheStorage::NVFP4;
   format = packed ? tile::Format::E2M1 : tile::Format::E4M3;
@@ -127,8 +132,18 @@ StagedSlot::StagedSlot(MatrixTiles &m, const CachePages &cache, int64_t dims, Va
 }
 
 Value StagedSlot::load(Value token, tile::TileType type, Value seen) {
-  return tile::LoadCachedOp::create(m.kb.builder(), type, codes, scales, scales ? table : Value(),
-                                    token, seen, format, StringAttr());
+  auto &b = m.kb.builder();
+  constexpr StringLiteral names[] = {"", "multiply", "detour", "exact", ""};
+  StringRef name = scales ? names[size_t(product)] : "";
+  return tile::LoadCachedOp::create(b, type, codes, scales, scales ? table : Value(), token, seen,
+                                    format, name.empty() ? StringAttr() : b.getStringAttr(name),
+                                    StringAttr());
+}
+
+Value StagedSlot::scores(Value token, Value queries) {
+  int64_t columns = cast<tile::TileType>(queries.getType()).getCols();
+  return tile::MmaGroupsOp::create(m.kb.builder(), m.acc(columns), codes, scales, token, queries,
+                                   StringAttr());
 }
 
 } // namespace m3c::kernel

@@ -61,16 +61,24 @@ private:
 /// Warps that bring pages: one, or as many as the schedule says.
 int64_t loadersOf(const Schedule &schedule);
 
+/// How the codes of an NVFP4 slot and their scales are multiplied, a schedule's `product`: by a
+/// table of products; in registers, onto the E4M3 grid by an instruction for both or by way of
+/// FP16; in registers, exact; codes alone, and the scale of sixteen dims comes onto their sum.
+enum class CodeProduct { Table, Multiply, Detour, Exact, Groups };
+CodeProduct productOf(const Schedule &schedule); // Table where it has none
+
 /// One slot of a page in a stage of a ring, as operands.
 class StagedSlot {
 public:
-  /// `table`: tile.code_table, NVFP4 only.
+  /// `table`: tile.code_table, where NVFP4 codes are multiplied by one.
   StagedSlot(MatrixTiles &m, const CachePages &cache, int64_t dims, Value stage, int64_t offset,
-             Value table);
+             CodeProduct product, Value table);
   /// Sixteen tokens from `token` on.
   Value keyRows(Value token) { return load(token, m.queries(dims), {}); }
   /// As many as a product has k.
   Value keyColumns(Value token) { return load(token, m.keys(dims, m.unit.k), {}); }
+  /// Scores of sixteen tokens and `queries` (tile.load_groups), scales after the products.
+  Value scores(Value token, Value queries);
   /// Those from `seen` on are zero.
   Value values(Value token, Value seen) { return load(token, m.right(m.unit.k, dims), seen); }
   /// Whether matrix instructions read such a cache.
@@ -81,6 +89,7 @@ private:
 
   MatrixTiles &m;
   int64_t dims;
+  CodeProduct product;
   tile::Format format;
   Value codes, scales, table;
 };

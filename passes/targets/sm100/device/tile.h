@@ -3,4 +3,6 @@
 
 #include "nvidia.h"
 
+#include "multiply.h"
+#include "products.h"
 #include "tensor.h"

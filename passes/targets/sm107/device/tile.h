@@ -2,3 +2,6 @@
 #pragma once
 
 #include "nvidia.h"
+
+#include "groups.h"
+#include "products.h"
