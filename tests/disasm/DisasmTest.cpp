@@ -47,7 +47,7 @@ const Row rowTable[] = {
     {"sm_100a", "index_score", 1, 1, true, multiplied, {local, "HMUL2"}, 1},
     {"sm_103a", "index_score", 1, 16, true, multiplied, none, 1},
     // The same into tensor memory.
-    {"sm_100a", "index_score", 4, 8, true, tensorScores, none, 2},
+    {"sm_100a", "index_score", 4, 8, true, tensorScores, none, 1},
     {"sm_103a", "index_score", 2, 8, true, tensorScores, none, 2},
     {"sm_100a", "attention", 4, 1, true, tensorAttention, none, 1},
     {"sm_100a", "attention", 4, 8, false, tensorAttention, none, 1},

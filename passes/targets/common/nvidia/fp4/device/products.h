@@ -30,16 +30,13 @@ struct ExactProduct {
   }
 };
 
-/// K/4 dims of a token's key.
-template <class P, int K>
-M3_INLINE KeyRun<K> keyRunBy(const u8 *codes, const u8 *scales, int token) {
-  const int t = laneId() % 4;
+/// K/4 dims of a token's key, from where the lane finds them.
+template <class P, int K> M3_INLINE KeyRun<K> keyRunBy(const u8 *codes, const u8 *scales) {
   KeyRun<K> run;
-  const uint4 words = loadWide<uint4>((const uint4 *)(codes + token * (K / 2)) + t);
-  const u16 both = loadWide<u16>((const u16 *)(scales + token * (K / 16)) + t);
+  const uint4 words = loadWide<uint4>(codes);
   const u32 four[4] = {words.x, words.y, words.z, words.w};
   M3_UNROLL for (int group = 0; group < 2; ++group) {
-    const u32 scale = P::scale((u8)(both >> 8 * group));
+    const u32 scale = P::scale(loadWide<u8>(scales + group));
     M3_UNROLL for (int i = 0; i < 4; ++i)
         P::pairs(four[2 * group + i / 2], i % 2, scale, run.v + 8 * group + 2 * i);
   }
@@ -47,8 +44,14 @@ M3_INLINE KeyRun<K> keyRunBy(const u8 *codes, const u8 *scales, int token) {
 }
 
 template <class T, class P> M3_INLINE T cachedBy(const u8 *codes, const u8 *scales) {
-  return KeysAs<T>::from(
-      [&](int token) { return keyRunBy<P, OperandK<T>::value>(codes, scales, token); });
+  using Keys = KeysAs<T>;
+  constexpr int K = Keys::dims, step = Keys::step;
+  const int t = laneId() % 4;
+  const u8 *code = codes + settled(Keys::first() * (K / 2) + t * (K / 8));
+  const u8 *scale = scales + settled(Keys::first() * (K / 16) + t * (K / 64));
+  const KeyRun<K> runs[2] = {keyRunBy<P, K>(code, scale),
+                             keyRunBy<P, K>(code + step * (K / 2), scale + step * (K / 16))};
+  return Keys::of(runs);
 }
 /// Sixteen values.
 template <class T, class P> M3_INLINE T cachedBy(const u8 *codes, const u8 *scales, i64 tokens) {
