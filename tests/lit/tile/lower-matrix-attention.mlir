@@ -1,8 +1,9 @@
 // Attention, block scores and the choice of blocks of BF16 rows with an NVFP4 cache: one launch each, roles and a ring
 // that copies fill; with few rows the pages of a row are parts that count themselves in, with many there is one
-// part and two work items share a multiprocessor. Another schedule, another kernel.
+// part and three work items share a multiprocessor. Another schedule, another kernel.
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1,256" | FileCheck %s
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.meet=1,attention.stages=7" | FileCheck %s --check-prefix=MEET
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.merge=4" | FileCheck %s --check-prefix=GROUPS
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.stages=3" 2>&1 | FileCheck %s --check-prefix=SMALL
 
 !cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 128>
@@ -29,8 +30,9 @@
 // CHECK: tile.fill_stage
 // CHECK: tile.arrive
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}_columns32_
-// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts1_residents2
-// CHECK-SAME: residents = 2
+// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts1_residents3
+// CHECK-SAME: residents = 3
+// CHECK: tile.ring async 4 : <2, 18432xi8>
 // CHECK-NOT: tile.arrive
 // CHECK: plan.bucket rows = 1
 // CHECK: plan.launch @index_score_{{.*}} grid [1, 132, 1]
@@ -45,6 +47,11 @@
 // MEET: tile.cluster_barrier
 // MEET: tile.peer
 // MEET-NOT: tile.arrive
+
+// Two groups of four parts, then the groups.
+// GROUPS: tile.kernel @attention_{{.*}}_merge4_
+// GROUPS-COUNT-2: tile.arrive
+// GROUPS-NOT: tile.arrive
 
 // The sums of eight warps lie in the ring once it is used up.
 // SMALL: T-R7: '!tile.view<8x16x32x4xf32, shared>' does not fit the memory of '!tile.ring<3, 18432xi8>'
