@@ -1,7 +1,7 @@
 // Block scores of few rows with one head where the chip has a fused multiply-add for it: codes are multiplied as they
 // are, and the scale of sixteen dims comes onto their sum. More rows take exact products.
 // RUN: m3-opt %s --m3-to-tile="chip=sm_107a buckets=4,8" --tile-select-atoms=chip=sm_107a | FileCheck %s
-// RUN: m3-opt %s --m3-to-tile="chip=sm_107a buckets=4" | m3-opt | m3-opt --tile-assign-shared
+// RUN: m3-opt %s --m3-to-tile="chip=sm_107a buckets=4" | m3-opt | m3-opt --tile-assign-shared | FileCheck %s --check-prefix=PLACED
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_100a buckets=4 schedule=index_score.product=4" --tile-select-atoms=chip=sm_100a 2>&1 | FileCheck %s --check-prefix=NOATOM
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_100a buckets=4 schedule=index_score.product=5" 2>&1 | FileCheck %s --check-prefix=NUMBER
 
@@ -13,6 +13,10 @@
 // CHECK-LABEL: tile.kernel @block_topk
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}product3
 // CHECK: tile.load_cached {{.*}} product "exact"
+// Ten stages of 9,216 bytes, 16 bytes of barriers for each, up to the next 64.
+// PLACED-LABEL: tile.kernel @index_score_
+// PLACED: tile.ring async 1 {offset = 0 : i64} : <10, 9216xi8>
+// PLACED: tile.alloc {offset = 92352 : i64} : <1x32xi32, shared>
 // NOATOM: no atom of sm_100a does this
 // NUMBER: a number of product from 0 to 4 is needed
 

@@ -1,6 +1,7 @@
 // Attention and block scores in tensor memory where the chip has it, with one head of index keys by mma.sync: gates between
 // roles, two products, columns that fit. Either form can be turned off; too deep a ring is refused.
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1,8" | FileCheck %s
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1" --tile-assign-shared | FileCheck %s --check-prefix=PLACED
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.tensor=0,index_score.tensor=0" | FileCheck %s --check-prefix=PLAIN
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.tensor_stages=16" -o %t
 // RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_100a}))' 2>&1 | FileCheck %s --check-prefix=DEEP
@@ -34,6 +35,15 @@
 // CHECK: tile.role "load" warps = 1
 // CHECK: tile.arrive
 // CHECK: plan.launch @attention_{{.*}} grid [8, 2, 1]
+
+// Operands begin where their swizzle of 1,024 bytes does: four pages of values, weights, queries; then the ring with 16
+// bytes of barriers for each stage.
+// PLACED-LABEL: tile.kernel @attention_
+// PLACED: tile.alloc {offset = 0 : i64} : <131072xi8, shared>
+// PLACED: tile.alloc {offset = 131072 : i64} : <128x16xi16, shared>
+// PLACED: tile.alloc {offset = 135168 : i64} : <16x128xi8, shared>
+// PLACED: tile.ring async 4 {offset = 137216 : i64} : <4, 18432xi8>
+// PLACED: tile.gates fills 4 drains 1 {offset = 211008 : i64} : <4>
 
 // PLAIN-NOT: tile.tensor_
 // PLAIN: tile.load_cached
