@@ -406,21 +406,14 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                                   {"matrix", matrixAttentionServes(shape, cacheType, in, out)},
                                   {"tensor", step.allows("attention.tensor") &&
                                                  tensorAttentionServes(shape, cacheType, query)}});
-  if (schedule.count("tensor_stages"))
-    return emitTensorAttention(
-        step, cache, shape, schedule, step.rowsOf(query), cache.kvOffsets[layer],
-        selection ? step.bufferOf(selection) : Value(), step.makeRows(result, "attention"),
-        formatv("layers.{0}.attention", layer).str());
-  if (schedule.count("consumers")) {
-    return emitMatrixAttention(
-        step, cache, shape, schedule, step.rowsOf(query), cache.kvOffsets[layer],
-        selection ? step.bufferOf(selection) : Value(), step.makeRows(result, "attention"),
-        formatv("layers.{0}.attention", layer).str());
-  }
-  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
-                             shape.heads, shape.kvHeads, shape.dims, shape.selected,
-                             llvm::utohexstr(llvm::bit_cast<uint64_t>(scale)),
-                             spellElements({in, out}), spell(schedule));
+  std::string label = formatv("layers.{0}.attention", layer).str();
+  bool tensor = schedule.count("tensor_stages");
+  if (tensor || schedule.count("consumers"))
+    return (tensor ? emitTensorAttention : emitMatrixAttention)(
+        step, cache, shape, schedule,
+        {step.rowsOf(query), cache.kvOffsets[layer], selection ? step.bufferOf(selection) : Value(),
+         step.makeRows(result, "attention"), label});
+  std::string name = attentionName(cache, shape, {in, out}, schedule);
   MLIRContext *context = step.module.getContext();
   tile::KernelOp kernel = step.kernel(name, [&] {
     Type i32 = IntegerType::get(context, 32);
@@ -454,7 +447,6 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
   arguments.push_back({mean, planir::Access::Write});
   SmallVector<planir::GridDim> grid = {
       {int64_t(llvm::divideCeil(step.rows, schedule.at("rows"))), 0}, {shape.kvHeads, 0}};
-  std::string label = formatv("layers.{0}.attention", layer).str();
   if (!AttentionKernel::splits(schedule)) {
     step.launch(kernel, arguments, grid, label);
     return success();

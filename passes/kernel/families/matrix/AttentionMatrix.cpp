@@ -4,14 +4,11 @@
 #include "passes/kernel/WorkShare.h"
 #include "passes/kernel/families/matrix/AttentionSums.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 #include <functional>
 #include <limits>
 #include <numbers>
 
 using namespace mlir;
-using llvm::formatv;
 
 namespace m3c::kernel {
 namespace {
@@ -23,6 +20,9 @@ constexpr int64_t lanes = 32;
 /// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
 /// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
 constexpr double slackBits = 8;
+/// Whether the parts of a row are a cluster, which adds their sums in its shared memory.
+bool meets(const Schedule &schedule) { return schedule.at("meet") && schedule.at("parts") > 1; }
+
 /// Parts whose sums one work item adds: all, or as many as the schedule says.
 int64_t fanOf(const Schedule &schedule) {
   auto found = schedule.find("merge");
@@ -36,31 +36,20 @@ int64_t groupsOf(int64_t parts, int64_t fan) {
 
 class MatrixAttention {
 public:
-  MatrixAttention(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
-                  const Schedule &schedule, const MatrixUnit &unit)
+  MatrixAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
+                  const AttentionShape &shape, const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
         fan(fanOf(schedule)), product(productOf(schedule)), operandTokens(unit.k),
-        cluster(schedule.at("meet") && parts > 1), batch(kb),
-        sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders) {
+        cluster(meets(schedule)), batch(kb),
+        sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders),
+        query(parameters.query), pool(parameters.pool), selection(parameters.selection),
+        out(parameters.out), arrivals(parameters.arrivals),
+        partSums{parameters.partValues, parameters.partRows} {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
-    unsigned next = 4;
-    query = kb.parameter(next++);
-    pool = kb.parameter(next++);
-    if (shape.selected)
-      selection = kb.parameter(next++);
-    out = kb.parameter(next++);
-    if (parts > 1 && !cluster) {
-      partSums = {kb.parameter(next), kb.parameter(next + 1)};
-      arrivals = kb.parameter(next + 2);
-    }
   }
-
-  static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                          const MatrixUnit &unit, Type query, Type mean,
-                                          bool counted);
 
   void emit() {
     allocate();
@@ -407,73 +396,28 @@ private:
   Value part, kvHead, row, position, tableRow, listed, begin, end, used, token, loader;
 };
 
-SmallVector<Type> MatrixAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                                  const MatrixUnit &unit, Type query, Type mean,
-                                                  bool counted) {
-  constexpr int64_t any = ShapedType::kDynamic;
-  auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
-    return tile::ViewType::get(context, sizes, element, tile::Space::Global);
-  };
-  auto bits = [&](unsigned width) { return IntegerType::get(context, width); };
-  SmallVector<Type> types = BatchRows::parameterTypes(context);
-  types.append({view({any, shape.dims}, query), view({any}, bits(8))});
-  if (shape.selected)
-    types.push_back(view({any}, bits(32)));
-  types.push_back(view({any, shape.dims}, mean));
-  if (counted) {
-    Type f32 = Float32Type::get(context);
-    types.append({view({any, shape.dims / unit.columns, unit.lanes, 4}, f32),
-                  view({any, 2, 16}, f32), view({any}, bits(32))});
-  }
-  return types;
-}
-
 } // namespace
 
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out) {
   // An FP32 query of an FP8 cache is on no grid.
   bool exact = query.isInteger(16) || cache.getKv() == m3::CacheStorage::NVFP4;
-  return query == out && exact && shape.group() <= 16 && shape.selected <= lanes &&
+  return query == out && exact && shape.group() <= attentionHeads && shape.selected <= lanes &&
          StagedSlot::serves(cache, shape.dims);
 }
 
 LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionShape &shape, const Schedule &schedule,
-                                  RowBuffer query, int64_t poolOffset, Value selection,
-                                  RowBuffer mean, StringRef label) {
-  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
-                             shape.heads, shape.kvHeads, shape.dims, shape.selected,
-                             llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
-                             spellElements({query.element, mean.element}), spell(schedule));
-  int64_t parts = schedule.at("parts");
-  bool counted = parts > 1 && !schedule.at("meet");
-  int64_t items = step.rows * shape.kvHeads, groups = groupsOf(parts, fanOf(schedule));
-  tile::KernelOp kernel = step.kernel(name, [&] {
-    KernelBuilder kb(step.module, name, "attention", schedule,
-                     MatrixAttention::parameterTypes(step.module.getContext(), shape,
-                                                     step.chip.matrix, query.element, mean.element,
-                                                     counted));
-    MatrixAttention(kb, cache, shape, schedule, step.chip.matrix).emit();
-    return kb.finish();
-  });
-  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-  arguments.append(
-      {{query.buffer, planir::Access::Read}, {step.pool(poolOffset), planir::Access::Read}});
-  if (selection)
-    arguments.push_back({selection, planir::Access::Read});
-  arguments.push_back({mean.buffer, planir::Access::Write});
-  if (counted) {
-    FailureOr<Value> counters = step.counters(items * (groups + 1));
-    if (failed(counters))
-      return failure();
-    int64_t slots = items * (parts + groups), slotBytes = 16 * shape.dims * 4;
-    arguments.append(
-        {{step.scratch("attention_parts", 0, 0, slots * slotBytes), planir::Access::Write},
-         {step.scratch("attention_rows", 0, 0, slots * 2 * 16 * 4), planir::Access::Write},
-         {*counters, planir::Access::ReadWrite}});
+                                  const AttentionOperands &operands) {
+  const MatrixUnit &unit = step.chip.matrix;
+  std::optional<PartMemory> memory;
+  if (int64_t parts = schedule.at("parts"); parts > 1 && !meets(schedule)) {
+    int64_t groups = groupsOf(parts, fanOf(schedule));
+    memory = {parts + groups, groups + 1, {shape.dims / unit.columns, unit.lanes, 4}};
   }
-  step.launch(kernel, arguments, {{parts, 0}, {shape.kvHeads, 0}, {step.rows, 0}}, label);
-  return success();
+  return emitPartedAttention(step, cache, shape, schedule, operands, memory,
+                             [&](KernelBuilder &kb, const AttentionParameters &parameters) {
+                               MatrixAttention(kb, parameters, cache, shape, schedule, unit).emit();
+                             });
 }
 
 } // namespace m3c::kernel

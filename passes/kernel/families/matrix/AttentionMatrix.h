@@ -3,7 +3,7 @@
 // of Attention.cpp.
 #pragma once
 
-#include "passes/kernel/families/AttentionParts.h"
+#include "passes/kernel/families/PartedAttention.h"
 #include "passes/kernel/families/matrix/MatrixTiles.h"
 
 namespace m3c::kernel {
@@ -21,7 +21,6 @@ bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Typ
 /// the last to arrive adds what all left in global memory).
 mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
-                                        RowBuffer query, int64_t poolOffset, Value selection,
-                                        RowBuffer mean, llvm::StringRef label);
+                                        const AttentionOperands &operands);
 
 } // namespace m3c::kernel

@@ -4,20 +4,17 @@
 
 #include "passes/kernel/Product.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 #include <limits>
 #include <numbers>
 
 using namespace mlir;
-using llvm::formatv;
 
 namespace m3c::kernel {
 namespace {
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 /// Columns of a product: query heads of a KV head, the others are zero.
-constexpr int64_t heads = 16;
+constexpr int64_t heads = attentionHeads;
 /// Accumulators of scores: one is read while the next one is made.
 constexpr int64_t scoreStages = 2;
 /// Warps by role; those that read tensor memory come in fours.
@@ -32,26 +29,15 @@ using tile::Gate;
 
 class TensorAttention {
 public:
-  TensorAttention(KernelBuilder &kb, const CachePages &cache, const AttentionShape &shape,
-                  const Schedule &schedule)
+  TensorAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
+                  const AttentionShape &shape, const Schedule &schedule)
       : kb(kb), t(kb), cache(cache), shape(shape), stages(schedule.at("tensor_stages")),
-        rawStages(schedule.at("stages")), parts(schedule.at("parts")), batch(kb) {
+        rawStages(schedule.at("stages")), parts(schedule.at("parts")), batch(kb),
+        query(parameters.query), pool(parameters.pool), selection(parameters.selection),
+        out(parameters.out), partValues(parameters.partValues), partRows(parameters.partRows),
+        arrivals(parameters.arrivals) {
     kb.kernel().setWarps(uint64_t(warpCount));
-    unsigned next = 4;
-    query = kb.parameter(next++);
-    pool = kb.parameter(next++);
-    if (shape.selected)
-      selection = kb.parameter(next++);
-    out = kb.parameter(next++);
-    if (parts > 1) {
-      partValues = kb.parameter(next);
-      partRows = kb.parameter(next + 1);
-      arrivals = kb.parameter(next + 2);
-    }
   }
-
-  static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                          Type in, Type out, bool counted);
 
   void emit() {
     allocate();
@@ -369,26 +355,6 @@ private:
   Value part, kvHead, row, position, tableRow, listAt, begin, pageCount, used, quarter, token;
 };
 
-SmallVector<Type> TensorAttention::parameterTypes(MLIRContext *context, const AttentionShape &shape,
-                                                  Type in, Type out, bool counted) {
-  constexpr int64_t any = ShapedType::kDynamic;
-  auto view = [&](ArrayRef<int64_t> sizes, Type element) -> Type {
-    return tile::ViewType::get(context, sizes, element, tile::Space::Global);
-  };
-  auto bits = [&](unsigned width) { return IntegerType::get(context, width); };
-  SmallVector<Type> types = BatchRows::parameterTypes(context);
-  types.append({view({any, shape.dims}, in), view({any}, bits(8))});
-  if (shape.selected)
-    types.push_back(view({any}, bits(32)));
-  types.push_back(view({any, shape.dims}, out));
-  if (counted) {
-    Type f32 = Float32Type::get(context);
-    types.append(
-        {view({any, heads, shape.dims}, f32), view({any, 2, heads}, f32), view({any}, bits(32))});
-  }
-  return types;
-}
-
 } // namespace
 
 bool tensorAttentionServes(const AttentionShape &shape, m3::CacheType cache, Value query) {
@@ -397,39 +363,14 @@ bool tensorAttentionServes(const AttentionShape &shape, m3::CacheType cache, Val
 
 LogicalResult emitTensorAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionShape &shape, const Schedule &schedule,
-                                  RowBuffer query, int64_t poolOffset, Value selection,
-                                  RowBuffer mean, StringRef label) {
-  std::string name = formatv("attention_{0}_{1}h{2}x{3}_k{4}_s{5}{6}{7}", cache.spell(),
-                             shape.heads, shape.kvHeads, shape.dims, shape.selected,
-                             llvm::utohexstr(llvm::bit_cast<uint64_t>(shape.scale)),
-                             spellElements({query.element, mean.element}), spell(schedule));
-  int64_t parts = schedule.at("parts"), items = step.rows * shape.kvHeads;
-  tile::KernelOp kernel = step.kernel(name, [&] {
-    KernelBuilder kb(step.module, name, "attention", schedule,
-                     TensorAttention::parameterTypes(step.module.getContext(), shape, query.element,
-                                                     mean.element, parts > 1));
-    TensorAttention(kb, cache, shape, schedule).emit();
-    return kb.finish();
-  });
-  SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-  arguments.append(
-      {{query.buffer, planir::Access::Read}, {step.pool(poolOffset), planir::Access::Read}});
-  if (selection)
-    arguments.push_back({selection, planir::Access::Read});
-  arguments.push_back({mean.buffer, planir::Access::Write});
-  if (parts > 1) {
-    FailureOr<Value> counters = step.counters(items);
-    if (failed(counters))
-      return failure();
-    int64_t slotBytes = heads * shape.dims * 4;
-    arguments.append(
-        {{step.scratch("attention_parts", 0, 0, items * parts * slotBytes), planir::Access::Write},
-         {step.scratch("attention_rows", 0, 0, items * parts * 2 * heads * 4),
-          planir::Access::Write},
-         {*counters, planir::Access::ReadWrite}});
-  }
-  step.launch(kernel, arguments, {{parts, 0}, {shape.kvHeads, 0}, {step.rows, 0}}, label);
-  return success();
+                                  const AttentionOperands &operands) {
+  std::optional<PartMemory> memory;
+  if (int64_t parts = schedule.at("parts"); parts > 1)
+    memory = {parts, 1, {heads, shape.dims}};
+  return emitPartedAttention(step, cache, shape, schedule, operands, memory,
+                             [&](KernelBuilder &kb, const AttentionParameters &parameters) {
+                               TensorAttention(kb, parameters, cache, shape, schedule).emit();
+                             });
 }
 
 } // namespace m3c::kernel

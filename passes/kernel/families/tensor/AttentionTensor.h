@@ -9,7 +9,7 @@
 // no transpose.
 #pragma once
 
-#include "passes/kernel/families/AttentionParts.h"
+#include "passes/kernel/families/PartedAttention.h"
 #include "passes/kernel/families/tensor/TensorTiles.h"
 
 namespace m3c::kernel {
@@ -22,7 +22,6 @@ bool tensorAttentionServes(const AttentionShape &shape, m3::CacheType cache, Val
 /// more than those), `parts` (of a row and KV head).
 mlir::LogicalResult emitTensorAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
-                                        RowBuffer query, int64_t poolOffset, Value selection,
-                                        RowBuffer mean, llvm::StringRef label);
+                                        const AttentionOperands &operands);
 
 } // namespace m3c::kernel
