@@ -335,10 +335,6 @@ M3_INLINE void storeColumns(const ColumnsOfAcc<T, N> &in, T *p, i64 stride, i64 
         storeWide(p + column * stride, in.v[n][i]);
     }
 }
-M3_INLINE void storePair(u16 *p, f32 first, f32 second) {
-  storeWide((u32 *)p, packBf16(first, second));
-}
-M3_INLINE void storePair(f32 *p, f32 first, f32 second) { storeWide(p, float2{first, second}); }
 /// Rows of an accumulator whose columns 16n + c are elements Spread · c + n of a row, to BF16 or
 /// FP32, rows below `rows`.
 template <int Spread, int N, class P>

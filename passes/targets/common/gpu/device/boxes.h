@@ -2,6 +2,7 @@
 #pragma once
 
 #include "access.h"
+#include "atoms.h"
 
 /// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
 template <class T, int R, int C, int Chunk> M3_INLINE Tile<T, R, C> load(const T *p, i64 stride) {
@@ -30,6 +31,11 @@ M3_INLINE void store(const Tile<T, R, C> &t, T *p, i64 stride, i64 chunks = R * 
 /// One access of a lane to memory that is aligned to its size.
 template <class V> M3_INLINE V loadWide(const void *p) { return loadAt((const V *)p); }
 template <class T, class V> M3_INLINE void storeWide(T *p, V value) { storeAt((V *)p, value); }
+/// Two neighbours, to BF16 or FP32.
+M3_INLINE void storePair(u16 *p, f32 first, f32 second) {
+  storeWide((u32 *)p, packBf16(first, second));
+}
+M3_INLINE void storePair(f32 *p, f32 first, f32 second) { storeWide(p, float2{first, second}); }
 
 /// p[places[i]] = value[i] where the place is not negative.
 template <int C>
