@@ -1,6 +1,6 @@
 #include "compiler/toolchains/CudaResources.h"
 
-#include "runtime/base/Error.h"
+#include "compiler/toolchains/ObjectError.h"
 
 #include "llvm/Object/ELF.h"
 #include "llvm/Support/Endian.h"
@@ -67,14 +67,9 @@ public:
 
 private:
   template <typename T> T expect(Expected<T> value) const {
-    if (!value)
-      fail(toString(value.takeError()));
-    return std::move(*value);
+    return expectRead(name, std::move(value));
   }
-  [[noreturn]] void fail(const std::string &why) const {
-    throw Error(fmt::format("the object of kernel {} cannot be read", name), "", why,
-                "build the plan again");
-  }
+  [[noreturn]] void fail(const std::string &why) const { failToRead(name, why); }
   StringRef sectionName(const File::Elf_Shdr &section) const {
     return expect(file.getSectionName(section));
   }

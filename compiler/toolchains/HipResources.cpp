@@ -1,6 +1,6 @@
 #include "compiler/toolchains/HipResources.h"
 
-#include "runtime/base/Error.h"
+#include "compiler/toolchains/ObjectError.h"
 
 #include "llvm/BinaryFormat/MsgPackReader.h"
 #include "llvm/Object/ELF.h"
@@ -46,14 +46,9 @@ public:
 
 private:
   template <typename T> T expect(Expected<T> value) const {
-    if (!value)
-      fail(toString(value.takeError()));
-    return std::move(*value);
+    return expectRead(name, std::move(value));
   }
-  [[noreturn]] void fail(const std::string &why) const {
-    throw m3c::Error(fmt::format("the object of kernel {} cannot be read", name), "", why,
-                     "build the plan again");
-  }
+  [[noreturn]] void fail(const std::string &why) const { failToRead(name, why); }
 
   // The notes are MessagePack. LLVM's document of it takes them to be whole; these may not be.
   msgpack::Object next(msgpack::Reader &reader) const {
