@@ -19,33 +19,13 @@ constexpr int64_t registerGranule = 8; // of a thread
 
 int64_t roundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
+/// An empty name: the first.
 const plan::Target &targetOf(const plan::PlanFile &file, const std::string &name) {
-  std::vector<std::string> known;
-  for (const plan::Target *target : plan::list(file.tables().targets())) {
-    if (name.empty() || target->name()->string_view() == name ||
-        target->chip()->string_view() == name)
-      return *target;
-    known.push_back(target->name()->str());
-  }
-  throw Error(fmt::format("{} has no code for {}", file.name(), name), "--target",
-              fmt::format("it has code for {}", fmt::join(known, ", ")),
-              "compile the plan for that target", ExitCode::Usage);
-}
-
-uint64_t gridSize(const plan::GridDim &dim, uint64_t blocks) {
-  return dim.blocks_per_item() ? (blocks + dim.blocks_per_item() - 1) / dim.blocks_per_item()
-                               : dim.count();
-}
-
-/// Its own, or that of the chip that stands in for it.
-const plan::CodeObject &objectOf(const plan::PlanFile &file, const plan::Kernel &kernel,
-                                 const plan::Target &target) {
-  if (const plan::CodeObject *object = plan::objectFor(kernel, target))
-    return *object;
-  throw Error(
-      fmt::format("kernel {} has no code for {}", kernel.name()->str(), target.chip()->str()),
-      file.name(), "every kernel that a target launches needs a code object for it",
-      "make the plan again with `m3c compile`");
+  const plan::Target *target =
+      name.empty() ? file.tables().targets()->Get(0) : plan::findTarget(file.tables(), name);
+  if (!target)
+    plan::refuseTarget(file.tables(), file.name(), name, "--target");
+  return *target;
 }
 
 /// Costs of the launches of one kind.
@@ -55,7 +35,7 @@ public:
            const plan::Launch &launch, const StepShape &step)
       : file(file), bucket(bucket), launch(launch), step(step),
         kernel(*file.tables().kernels()->Get(launch.kernel())),
-        object(objectOf(file, kernel, target)) {
+        object(plan::requireObject(file, kernel, target)) {
     std::tie(chipTarget, chip) = findChip(object.chip()->str());
   }
 
@@ -64,8 +44,9 @@ public:
     Traffic traffic = launchTraffic(file.tables(), bucket, launch, step);
     uint64_t page = file.tables().cache()->page_tokens();
     uint64_t blocks = (step.context + step.rows + page - 1) / page;
-    uint64_t items = gridSize(*launch.grid_x(), blocks) * gridSize(*launch.grid_y(), blocks) *
-                     gridSize(*launch.grid_z(), blocks);
+    uint64_t items = plan::itemsAlong(*launch.grid_x(), blocks) *
+                     plan::itemsAlong(*launch.grid_y(), blocks) *
+                     plan::itemsAlong(*launch.grid_z(), blocks);
     ordered_json out = {{"kernel", kernel.name()->str()},
                         {"family", kernel.family() ? kernel.family()->str() : ""},
                         {"chip", object.chip()->str()},

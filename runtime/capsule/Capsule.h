@@ -19,6 +19,19 @@ struct CapsulePart {
   uint64_t offset = 0, bytes = 0;
 };
 
+/// Calls `visit` with the place of each part in the buffer, the place of its bytes among those that
+/// the capsule has, and their number. Without parts it has all of `whole`.
+template <typename Visit>
+void visitParts(const std::vector<CapsulePart> &parts, CapsulePart whole, Visit visit) {
+  if (parts.empty())
+    return visit(whole.offset, uint64_t(0), whole.bytes);
+  uint64_t at = 0;
+  for (const CapsulePart &part : parts) {
+    visit(part.offset, at, part.bytes);
+    at += part.bytes;
+  }
+}
+
 /// One 64-bit argument: a buffer, or part of one that an earlier argument brought, or a number.
 struct CapsuleArgument {
   std::string name;

@@ -150,14 +150,8 @@ private:
     parts = std::move(joined);
   }
 
-  template <typename Visit> void eachPart(const Region &region, Visit visit) const {
-    if (region.parts.empty())
-      return visit(region.begin, 0, region.end - region.begin);
-    uint64_t at = 0;
-    for (const CapsulePart &part : region.parts) {
-      visit(part.offset, at, part.bytes);
-      at += part.bytes;
-    }
+  template <typename Visit> static void eachPart(const Region &region, Visit visit) {
+    visitParts(region.parts, {region.begin, region.end - region.begin}, visit);
   }
 
   std::vector<std::byte> contents(const Region &region) const {
@@ -252,10 +246,9 @@ public:
 
   bool matches(const plan::Launch &launch) const {
     const plan::Kernel &kernel = *engine.tables().kernels()->Get(launch.kernel());
-    bool isOwn = engine.object(launch.kernel()).chip()->string_view() ==
-                 engine.target().chip()->string_view();
-    return isOwn && (name == "all" || kernel.name()->string_view() == name ||
-                     (kernel.family() && kernel.family()->string_view() == name));
+    return engine.isOwn(engine.object(launch.kernel())) &&
+           (name == "all" || kernel.name()->string_view() == name ||
+            (kernel.family() && kernel.family()->string_view() == name));
   }
 
 private:

@@ -66,13 +66,7 @@ size_t elementBytes(CapsuleArgument::Element element) {
 
 /// The bytes of a buffer that a capsule has.
 template <typename Visit> static void eachPart(const CapsuleArgument &argument, Visit visit) {
-  if (argument.parts.empty())
-    return visit(uint64_t(0), uint64_t(0), argument.input.size());
-  uint64_t at = 0;
-  for (const CapsulePart &part : argument.parts) {
-    visit(part.offset, at, part.bytes);
-    at += part.bytes;
-  }
+  visitParts(argument.parts, {0, argument.input.size()}, visit);
 }
 
 std::vector<CapsuleOutcome> replayCapsule(const Capsule &capsule, hal::Device &device,

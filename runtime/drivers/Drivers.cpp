@@ -18,12 +18,18 @@ namespace m3c::hal {
 
 namespace {
 
-std::vector<std::string> missingFeatures(const plan::Target &target, const DeviceInfo &device) {
+using Features = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+std::vector<std::string> missingOf(const Features *features, const DeviceInfo &device) {
   std::vector<std::string> missing;
-  for (const flatbuffers::String *feature : plan::list(target.required_features()))
+  for (const flatbuffers::String *feature : plan::list(features))
     if (!device.supports(feature->string_view()))
       missing.push_back(feature->str());
   return missing;
+}
+
+std::vector<std::string> missingFeatures(const plan::Target &target, const DeviceInfo &device) {
+  return missingOf(target.required_features(), device);
 }
 
 /// Kernels that a target launches, and those of them that it has no code for.
@@ -123,8 +129,9 @@ std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
   for (const std::unique_ptr<Driver> &driver : allDrivers()) {
     if (!choice.driver.empty() && choice.driver != driver->name())
       continue;
-    checkIndex(choice, driver->devices().size());
-    if (!driver->devices().empty())
+    size_t count = driver->devices().size();
+    checkIndex(choice, count);
+    if (count)
       return driver->open(choice.index.value_or(0), options);
     absent += driver->absence();
   }
@@ -135,10 +142,8 @@ std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
 /// Throws where this machine's CPU cannot run what stands in for kernels of the target.
 static void checkFallback(const plan::Target &target) {
   std::vector<DeviceInfo> cpus = createHostDriver()->devices();
-  std::vector<std::string> missing;
-  for (const flatbuffers::String *feature : plan::list(target.fallback_features()))
-    if (cpus.empty() || !cpus.front().supports(feature->string_view()))
-      missing.push_back(feature->str());
+  std::vector<std::string> missing =
+      missingOf(target.fallback_features(), cpus.empty() ? DeviceInfo() : cpus.front());
   if (!missing.empty())
     throw Error(fmt::format("{} cannot be emulated here", target.name()->str()), "--emulate",
                 fmt::format("kernels of {} stand in for those that it lacks, and this machine's "
@@ -150,21 +155,13 @@ static void checkFallback(const plan::Target &target) {
 /// The plan's code for a target that is named, or for a chip of it, run from its sources.
 static OpenedDevice openEmulated(const plan::Tables &tables, const std::string &planName,
                                  const DeviceOptions &options) {
-  std::vector<std::string> names; // a name has a target for each chip
-  for (const plan::Target *target : plan::list(tables.targets())) {
-    if (target->name()->string_view() == options.emulate ||
-        target->chip()->string_view() == options.emulate) {
-      checkFallback(*target);
-      return {openEmulatedDevice(loadEmulator(),
-                                 {target->name()->str(), options.emulationSeed, options.threads}),
-              target, true};
-    }
-    if (std::find(names.begin(), names.end(), target->name()->str()) == names.end())
-      names.push_back(target->name()->str());
-  }
-  throw Error(fmt::format("{} has no code for {}", planName, options.emulate), "--emulate",
-              fmt::format("it has code for {}", fmt::join(names, ", ")),
-              "compile the plan for that target", ExitCode::Usage);
+  const plan::Target *target = plan::findTarget(tables, options.emulate);
+  if (!target)
+    plan::refuseTarget(tables, planName, options.emulate, "--emulate");
+  checkFallback(*target);
+  return {openEmulatedDevice(loadEmulator(),
+                             {target->name()->str(), options.emulationSeed, options.threads}),
+          target, true};
 }
 
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,

@@ -44,16 +44,9 @@ void Engine::loadKernels() {
 }
 
 const plan::CodeObject &Engine::object(uint32_t index) const {
-  const plan::Kernel &kernel = *tables().kernels()->Get(index);
-  if (const plan::CodeObject *object = plan::objectFor(kernel, *chosen))
-    return *object;
-  throw Error(
-      fmt::format("kernel {} has no code for {}", kernel.name()->str(), chosen->chip()->str()),
-      file.name(), "every kernel that a target launches needs a code object for it",
-      "make the plan again with `m3c compile`");
+  return plan::requireObject(file, *tables().kernels()->Get(index), *chosen);
 }
 
-/// Not of the chip that stands in for kernels that the target lacks.
 bool Engine::isOwn(const plan::CodeObject &object) const {
   return object.chip()->string_view() == chosen->chip()->string_view();
 }

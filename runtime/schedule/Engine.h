@@ -38,6 +38,8 @@ public:
   /// The code object that `kernel(index)` was made from: of the target's chip, or of the one that
   /// stands in. Throws Error when there is none.
   const plan::CodeObject &object(uint32_t index) const;
+  /// Whether code is of the target's chip, not of the one that stands in for kernels that it lacks.
+  bool isOwn(const plan::CodeObject &object) const;
   /// The text of an object whose source the plan keeps, with all that goes with it.
   hal::SourceText sourceOf(const plan::CodeObject &object) const;
   /// Bytes of machine code that are loaded.
@@ -49,7 +51,6 @@ private:
   std::unique_ptr<hal::Kernel> loadKernel(uint32_t index);
   std::unique_ptr<hal::Module> loadModule(const plan::Kernel &kernel,
                                           const plan::CodeObject &object);
-  bool isOwn(const plan::CodeObject &object) const;
   void buildSources();
 
   plan::PlanFile file;

@@ -1,7 +1,7 @@
 #include "runtime/schedule/StepGraphs.h"
 
 #include "runtime/base/Error.h"
-#include "runtime/plan/List.h"
+#include "runtime/plan/Objects.h"
 
 #include <fmt/format.h>
 
@@ -21,12 +21,6 @@ constexpr plan::BatchArray arrayOrder[] = {
     plan::BatchArray::SequenceOfRow, plan::BatchArray::LogitRows, plan::BatchArray::Counters,
     plan::BatchArray::PageTable};
 static_assert(std::size(arrayOrder) == size_t(plan::BatchArray::MAX) + 1);
-
-uint32_t dimension(const plan::GridDim &dim, uint32_t blocks) {
-  if (dim.blocks_per_item() == 0)
-    return dim.count();
-  return (blocks + dim.blocks_per_item() - 1) / dim.blocks_per_item();
-}
 
 uint64_t elements(plan::BatchArray which, const plan::Target &target, const StepLimits &limits) {
   const plan::Bucket &largest = *target.buckets()->Get(target.buckets()->size() - 1);
@@ -60,8 +54,8 @@ void copyBy(hal::Stream &stream, hal::Buffer &to, uint64_t toOffset, const hal::
 } // namespace
 
 hal::Grid gridOf(const plan::Launch &launch, uint32_t blocks) {
-  return {dimension(*launch.grid_x(), blocks), dimension(*launch.grid_y(), blocks),
-          dimension(*launch.grid_z(), blocks)};
+  auto along = [&](const plan::GridDim *dim) { return uint32_t(plan::itemsAlong(*dim, blocks)); };
+  return {along(launch.grid_x()), along(launch.grid_y()), along(launch.grid_z())};
 }
 
 uint64_t StepGraphs::arenaBytes(const plan::Target &target, const StepLimits &limits) {

@@ -43,7 +43,7 @@ void checkFamilies(const Engine &engine, const std::map<uint32_t, uint64_t> &lau
   const plan::Target &target = engine.target();
   std::map<std::string, uint64_t> families;
   for (const auto &[kernel, count] : launches)
-    if (engine.object(kernel).chip()->string_view() == target.chip()->string_view())
+    if (engine.isOwn(engine.object(kernel)))
       families[engine.tables().kernels()->Get(kernel)->family()->str()] += count;
   std::vector<std::string> idle;
   for (const auto &[family, count] : families)
@@ -54,7 +54,7 @@ void checkFamilies(const Engine &engine, const std::map<uint32_t, uint64_t> &lau
   uint32_t most = 0;
   for (const plan::Bucket *bucket : plan::list(target.buckets()))
     for (const plan::Launch *launch : plan::list(bucket->launches()))
-      if (engine.object(launch->kernel()).chip()->string_view() == target.chip()->string_view())
+      if (engine.isOwn(engine.object(launch->kernel())))
         most = std::max(most, bucket->rows());
   throw Error(fmt::format("no kernel of {} ran of {}", target.name()->str(), fmt::join(idle, ", ")),
               "--emulate",

@@ -4,14 +4,14 @@
 #include "runtime/base/Progress.h"
 #include "runtime/capsule/MakeCapsules.h"
 #include "runtime/drivers/Drivers.h"
-#include "runtime/plan/List.h"
+#include "runtime/plan/Objects.h"
 #include "tools/common/Numbers.h"
 #include "tools/m3c/Commands.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace m3c {
@@ -34,15 +34,10 @@ const plan::Target *ownTarget(const plan::Tables &tables) {
 /// The CPU for the target that it runs, else the emulator.
 hal::DeviceOptions deviceFor(const plan::PlanFile &file, const CapsuleOptions &options) {
   const plan::Target *own = ownTarget(file.tables());
-  std::vector<std::string> names;
-  for (const plan::Target *target : plan::list(file.tables().targets()))
-    if (names.empty() || names.back() != target->name()->string_view())
-      names.push_back(target->name()->str());
+  std::vector<std::string> names = plan::targetNames(file.tables());
   std::string name = options.target.empty() ? names.front() : options.target;
   if (std::ranges::find(names, name) == names.end())
-    throw Error(fmt::format("{} has no code for {}", options.plan, name), "--target",
-                fmt::format("it has code for {}", fmt::join(names, ", ")),
-                "compile the plan for that target", ExitCode::Usage);
+    plan::refuseTarget(file.tables(), options.plan, name, "--target");
   hal::DeviceOptions device;
   if (own && own->name()->string_view() == name)
     device.device = "host";

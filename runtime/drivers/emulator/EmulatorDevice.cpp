@@ -128,7 +128,7 @@ struct CopyNode {
 class EmulatedDevice final : public Device {
 public:
   EmulatedDevice(const Api &api, const EmulationOptions &options)
-      : api(api), cpuOptions{options.threads, /*pin=*/false} {
+      : api(api), cpuOptions{.threads = options.threads, .pin = false} {
     Reporter reporter;
     library = api.open({options.target.c_str(), options.seed, options.threads}, reporter.report());
     if (!library)
