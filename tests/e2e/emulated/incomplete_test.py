@@ -19,21 +19,6 @@ TOKENS = 20
 FAMILIES = {"attention", "block_topk", "index_score"}
 
 
-def near(ours, theirs):
-    bounds = score_case.PROFILES["q8kv4"]
-    assert sorted(ours) == sorted(theirs)
-    for name in ours:
-        pairs = list(zip(ours[name][1], theirs[name][1]))
-        kind = name.split(".")[0]
-        if kind in ("argmax", "experts", "blocks"):
-            # The shares are those of long texts: here three standard deviations more may differ.
-            mean = 2 * (1 - bounds[kind]) * len(pairs)
-            assert sum(a != b for a, b in pairs) <= mean + 3 * mean**0.5, name
-        elif kind in ("last_logits", "next_logprob"):
-            mean = sum(abs(a - b) for a, b in pairs) / len(pairs)
-            assert mean <= 2 * bounds["logits" if kind == "last_logits" else "logprob"], (name, mean)
-
-
 def launches(stats):
     """{chip: {kernel: launches}} of --stats."""
     found = {}
@@ -58,7 +43,7 @@ def main(m3c, run, plan, checkpoint, golden, target, chip, fallback):
 
         theirs, _ = score("--device", "host", "--chunk", "8")
         ours, said = score("--emulate", target, "--chunk", "8", "--stats")
-        near(ours, theirs)
+        score_case.near(ours, theirs)
         ran = launches(said)
         assert set(ran) == {chip, fallback}, ran
         assert {family for family in FAMILIES for kernel in ran[chip] if kernel.startswith(family)} == FAMILIES, ran
