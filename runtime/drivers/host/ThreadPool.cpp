@@ -15,8 +15,9 @@ namespace m3c::hal {
 namespace {
 
 // A pause is 40 to 140 cycles on current cores: up to some 100 µs of spinning, enough for the next
-// barrier of a step and for the time between two steps, and at least some µs.
-constexpr unsigned mostPatience = 4000, leastPatience = 100;
+// barrier of a step and for the time between two steps. At least 16 µs, about what it takes a
+// sleeper to be back at work (13 to 18 µs were seen): who sleeps sooner loses more than is saved.
+constexpr unsigned mostPatience = 4000, leastPatience = 1000;
 
 void relax() {
 #if defined(__x86_64__)

@@ -48,10 +48,11 @@ M3_INLINE void scatter(const Tile<i32, 1, C> &value, const Tile<i32, 1, C> &plac
 template <class T> M3_INLINE T loadScalar(const T *p) { return *p; }
 template <class T, class V> M3_INLINE void storeScalar(T *p, V value) { *p = (T)value; }
 
-/// Starts to bring `Bytes` bytes from p into the second-level cache.
+/// Starts to bring `Bytes` bytes from p, which are read once, into the first-level cache: past the
+/// others, where code, tables and activations then stay.
 template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
   M3_UNROLL for (int line = 0; line < Bytes; line += 64)
-      __builtin_prefetch((const u8 *)p + line, 0, 2);
+      __builtin_prefetch((const u8 *)p + line, 0, 0);
 }
 
 /// One thread runs a work item: there is nobody to wait for.
