@@ -133,13 +133,25 @@ LogicalResult Printer::pipeline(PipelineOp pipeline) {
   return success();
 }
 
+/// What the role takes or gives up of registers when it begins.
+LogicalResult Printer::budget(RoleOp role) {
+  if (!role.getRegisters())
+    return success();
+  if (!kernel.getRegisters())
+    return role.emitOpError("has registers of its own, and how many it begins with is not known; "
+                            "run tile-select-atoms for a chip whose roles can change them");
+  if (role.getAtom())
+    line(formatv("{0}<{1}>();", *role.getAtom(), *role.getRegisters()) + origin(role));
+  return success();
+}
+
 LogicalResult Printer::roles(RolesOp roles) {
   for (auto role : roles.getBody().getOps<RoleOp>()) {
     int64_t first = role.firstWarp(), end = first + int64_t(*role.getWarps());
     line(formatv("{0}if (warpId() < {1}) {{ // role {2}", first ? "} else " : "", end,
                  role.getName()));
     ++indent;
-    if (failed(block(role.getBody().front())))
+    if (failed(budget(role)) || failed(block(role.getBody().front())))
       return failure();
     --indent;
   }

@@ -65,6 +65,7 @@ private:
   LogicalResult ifBranch(scf::IfOp branch);
   LogicalResult pipeline(PipelineOp pipeline);
   LogicalResult roles(RolesOp roles);
+  LogicalResult budget(RoleOp role);
   std::string use(Value number) { return number ? name(number) : ""; }
   LogicalResult map(MapOp map);
   // Failure: the operation is of another kind, or an error was emitted.

@@ -1,5 +1,6 @@
 #include "compiler/emulator/Calls.h"
 
+#include "compiler/emulator/Registers.h"
 #include "compiler/emulator/TensorMemory.h"
 #include "compiler/emulator/Transfers.h"
 
@@ -167,6 +168,11 @@ void tensorCommit(m3emu::Thread *thread, void *barrier) {
   M3C_CALLER(thread);
   cluster.tensor(caller).commit(caller, barrier);
 }
+void setRegisters(m3emu::Thread *thread, const char *what, unsigned count, unsigned together,
+                  bool increases) {
+  M3C_CALLER(thread);
+  cluster.registers(caller).set(caller, what, count, together, increases);
+}
 #undef M3C_CALLER
 
 } // namespace
@@ -184,7 +190,7 @@ const m3emu::Calls &calls() {
                                          tensorAllocate, tensorFree,     tensorRelinquish,
                                          tensorLoad,     tensorStore,    tensorWait,
                                          tensorTake,     tensorFence,    tensorMultiply,
-                                         tensorCommit};
+                                         tensorCommit,   setRegisters};
   return table;
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/emulator/Cluster.h"
 
 #include "compiler/emulator/Calls.h"
+#include "compiler/emulator/Registers.h"
 #include "compiler/emulator/TensorMemory.h"
 #include "compiler/emulator/Transfers.h"
 #include "runtime/base/Error.h"
@@ -90,6 +91,12 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   exitedThreads = 0;
   transfers->begin(clock);
   for (Item &item : items) {
+    if (!launch.registers)
+      item.registers = nullptr;
+    else if (!item.registers)
+      item.registers = std::make_shared<Registers>(*this);
+    if (item.registers)
+      item.registers->begin(unsigned(&item - items.data()));
     if (!launch.tensorColumns)
       continue;
     if (!item.tensor)
@@ -206,6 +213,8 @@ void Cluster::exitThread(FibreThread &thread) {
       item.lastHolds = barrier.holds;
       completeBarrier(barrier);
     }
+  if (!alive && item.registers)
+    item.registers->end(thread);
   if (!alive)
     runnable.remove(warp.index);
   leave(thread); // for ever
@@ -252,6 +261,17 @@ bool Cluster::deadLocked() {
                         shape->cluster > 1 ? fmt::format("rank {}, ", warp.rank) : "", thread->warp,
                         thread->lane, thread->waitsFor),
             thread->place);
+  for (const Item &item : items) {
+    std::string why;
+    const FibreThread *thread = item.registers ? item.registers->lacking(why) : nullptr;
+    if (!thread)
+      continue;
+    failure.what += "; " + why;
+    failure.place = thread->place;
+    failure.warp = int(thread->warp);
+    failure.lane = int(thread->lane);
+    break;
+  }
   return true;
 }
 
@@ -464,6 +484,14 @@ Cluster::TensorMemory &Cluster::tensor(FibreThread &thread) {
   if (!item.tensor)
     fail(thread, "uses tensor memory, which this target does not have");
   return *item.tensor;
+}
+
+Cluster::Registers &Cluster::registers(FibreThread &thread) {
+  Item &item = items[thread.home->rank];
+  if (!item.registers)
+    fail(thread, "changes registers, and how many it begins with is not known: __launch_bounds__ "
+                 "of the text names no work items of a multiprocessor");
+  return *item.registers;
 }
 
 //===- Knowledge ------------------------------------------------------------------------------===//

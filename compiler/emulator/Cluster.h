@@ -120,6 +120,7 @@ struct LaunchShape {
   unsigned threads, lanes;
   unsigned cluster;       ///< work items along x that run together
   unsigned tensorColumns; ///< of tensor memory; 0: the target has none
+  unsigned registers;     ///< of a thread when it begins, where warps may change them; else 0
   uint64_t sharedBytes;
   uint64_t seed;
   Landing landing;
@@ -165,6 +166,11 @@ public:
   friend class TensorMemory;
   TensorMemory &tensor(FibreThread &thread);
 
+  /// Likewise; fails where the text does not say how many there are.
+  class Registers;
+  friend class Registers;
+  Registers &registers(FibreThread &thread);
+
 private:
   struct Barrier {
     unsigned arrived = 0, expected = 0;
@@ -185,6 +191,7 @@ private:
   struct Item {
     Shadow shadow;
     std::shared_ptr<TensorMemory> tensor; ///< where the target has such memory
+    std::shared_ptr<Registers> registers; ///< where warps may change theirs
     std::array<Barrier, 16> barriers;
     unsigned exitedThreads = 0;
     bool lastHolds = false; ///< what the last barrierOr found

@@ -1,6 +1,7 @@
 #include "compiler/emulator/Program.h"
 
 #include "compiler/toolchains/HostCompiler.h"
+#include "passes/targets/common/RegisterBudget.h"
 #include "runtime/base/ContentCache.h"
 #include "runtime/base/Error.h"
 
@@ -55,21 +56,28 @@ toolchains::HeaderMap headersOf(const KernelSource &source, const EmulatedTarget
 
 } // namespace
 
-/// The kernel's own cluster, `__cluster_dims__(4, 1, 1)` before its name; 1: none.
-static unsigned clusterInText(const KernelSource &source) {
+/// Number `place` of an attribute before the kernel's name, `__cluster_dims__(4, 1, 1)`.
+static unsigned numberInText(const KernelSource &source, llvm::StringRef attribute, int place,
+                             unsigned otherwise) {
   llvm::StringRef text(source.text);
   llvm::StringRef before = text.take_front(text.find(" " + source.kernel + "("));
-  constexpr llvm::StringLiteral attribute = "__cluster_dims__(";
-  size_t at = before.rfind(attribute);
-  unsigned size = 1;
-  if (at != llvm::StringRef::npos && !before.substr(at).contains('{'))
-    text.substr(at + attribute.size()).consumeInteger(10, size);
-  return size;
+  std::string open = (attribute + "(").str();
+  size_t at = before.rfind(open);
+  if (at == llvm::StringRef::npos || before.substr(at).contains('{'))
+    return otherwise;
+  llvm::StringRef numbers = before.substr(at + open.size()).split(')').first;
+  for (; place > 0; --place)
+    numbers = numbers.split(',').second;
+  unsigned number = 0;
+  return numbers.ltrim().consumeInteger(10, number) ? otherwise : number;
 }
 
 Program::Program(KernelSource source, const EmulatedTarget &target)
     : given(std::move(source)), target(target) {
-  given.cluster = std::max(given.cluster, clusterInText(given));
+  given.cluster = std::max(given.cluster, numberInText(given, "__cluster_dims__", 0, 1));
+  if (unsigned residents = numberInText(given, "__launch_bounds__", 1, 0))
+    given.registers = unsigned(registersAtEntry(
+        target.registers, (given.threads + target.lanes - 1) / target.lanes, residents));
 }
 
 Program::~Program() {

@@ -20,6 +20,8 @@ struct KernelSource {
   std::map<std::string, std::string> headers;
   unsigned threads = 1; ///< of a work item
   unsigned cluster = 1; ///< work items along x that run together
+  /// Of a thread when a work item begins; 0: the text does not say, or no warp can change them.
+  unsigned registers = 0;
   uint64_t sharedBytes = 0;
   unsigned parameters = 0;
 };

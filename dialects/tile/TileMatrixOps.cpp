@@ -112,24 +112,47 @@ static RoleOp roleOf(Operation *op, RolesOp roles) {
   return role;
 }
 
+bool RolesOp::hasBudgets() {
+  return llvm::any_of(getBody().getOps<RoleOp>(),
+                      [](RoleOp role) { return role.getRegisters().has_value(); });
+}
+
+/// Registers of roles that have them; what a chip asks of the warps is no business of the dialect.
+static LogicalResult verifyBudgets(RolesOp roles, KernelOp kernel) {
+  for (auto role : roles.getBody().getOps<RoleOp>()) {
+    if (!role.getRegisters())
+      return roles.emitOpError("T-S2: registers stand on every role or on none");
+    int64_t registers = int64_t(*role.getRegisters());
+    if (registers < 24 || registers > 256 || registers % 8)
+      return role.emitOpError("T-S2: registers are multiples of 8 from 24 to 256, found ")
+             << registers;
+  }
+  if (!kernel)
+    return success();
+  if (!kernel.getResidents())
+    return roles.emitOpError("T-S2: the kernel has no 'residents', which say how many registers "
+                             "a thread begins with");
+  if (roles->getParentOfType<scf::ForOp>())
+    return roles.emitOpError("T-S4: registers are given once, not in a loop");
+  WalkResult others = kernel.walk([&](RolesOp other) {
+    return other != roles && other.hasBudgets() ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (others.wasInterrupted())
+    return roles.emitOpError("T-S4: other roles of the kernel are given registers as well");
+  return success();
+}
+
 LogicalResult RolesOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();
-  int64_t warps = 0, withRegisters = 0, count = 0;
+  int64_t warps = 0;
   for (Operation &child : getBody().front()) {
     auto role = dyn_cast<RoleOp>(child);
     if (!role || !role.getWarps())
       return child.emitOpError("T-S1: roles that say their warps stand here");
     warps += int64_t(*role.getWarps());
-    ++count;
-    withRegisters += role.getRegisters().has_value();
-    int64_t registers = int64_t(role.getRegisters().value_or(24));
-    if (registers < 24 || registers > 240 || registers % 8 ||
-        (role.getRegisters() && *role.getWarps() % 4))
-      return role.emitOpError("T-S2: registers are multiples of 8 from 24 to 240, for warps in "
-                              "fours");
   }
-  if (withRegisters && withRegisters != count)
-    return emitOpError("T-S2: registers stand on every role or on none");
+  if (hasBudgets() && failed(verifyBudgets(*this, kernel)))
+    return failure();
   if (kernel && warps != int64_t(kernel.getWarps().value_or(1)))
     return emitOpError("T-S1: the roles have ")
            << warps << " warps, the kernel has " << kernel.getWarps().value_or(1);

@@ -98,14 +98,22 @@ def Tile_RolesOp : Tile_Op<"roles", [SingleBlock, NoTerminator, RecursiveMemoryE
   let description = [{
     Each `tile.role` says how many `warps` it has, in order from warp 0 on; together they are the warps of
     the kernel. Every role runs once, beside the others, with loops of its own. With `registers` its
-    threads have so many; then every role says how many, and its warps come in fours.
+    threads have so many from its beginning to the end of the kernel: a role that takes more than a thread
+    begins with waits until others have given up as many. What a chip asks of the warps and of the sum is
+    checked by `tile-check-limits`.
 
-    Constraint T-S1: the warps add up. T-S2: registers, where given, are multiples of 8 from 24 to 240.
-    T-S3: a ring is filled by one role and drained by one other.
+    Constraint T-S1: the warps add up. T-S2: registers, where given, are multiples of 8 from 24 to 256 and
+    stand on every role; the kernel has `residents`, which say how many a thread begins with. T-S3: a ring is
+    filled by one role and drained by one other. T-S4: registers are given once: in no loop,
+    and by one `tile.roles` of a kernel.
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$body attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether its roles say how many registers their threads have.
+    bool hasBudgets();
+  }];
 }
 
 def Tile_AnyOp : Tile_Op<"any", [Pure]> {

@@ -25,7 +25,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
     shared memory and `tile.barrier` join them. With `cluster`, so many consecutive work items of the first
     grid axis run side by side and reach each other's shared memory: `tile.cluster_rank`, `tile.peer`,
     `tile.cluster_barrier`. `residents` says how many work items a multiprocessor
-    is to hold at once: registers are given out accordingly. `chip` names the chip that the kernel was
+    is to hold at once: registers are given out accordingly. Where its roles change them, `registers` says
+    how many a thread begins with; `tile-select-atoms` sets it. `chip` names the chip that the kernel was
     lowered for where that is not the one that a pass is run for: a target may lack kernels of its own.
 
     Example:
@@ -47,7 +48,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> 
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        StrAttr:$family, DictionaryAttr:$schedule,
                        OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$cluster,
-                       OptionalAttr<I64Attr>:$residents, OptionalAttr<StrAttr>:$chip,
+                       OptionalAttr<I64Attr>:$residents, OptionalAttr<I64Attr>:$registers,
+                       OptionalAttr<StrAttr>:$chip,
                        OptionalAttr<I64Attr>:$shared_bytes,
                        OptionalAttr<StrAttr>:$plain_sibling,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
@@ -315,8 +317,12 @@ def Tile_PipelineOp : Tile_Op<"pipeline", [SingleBlock, NoTerminator, RecursiveM
 def Tile_RoleOp : Tile_Op<"role", [SingleBlock, NoTerminator,
                                    ParentOneOf<["PipelineOp", "RolesOp"]>, RecursiveMemoryEffects]> {
   let summary = "what one group of threads does in a pipeline";
-  let description = [{ `warps` and `registers` (per thread) are budgets for targets that have them. }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$registers);
+  let description = [{
+    `warps` and `registers` (per thread) are budgets for targets that have them. In `tile.roles` the atom
+    that `tile-select-atoms` chooses takes or gives up registers when the role begins.
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$warps, OptionalAttr<I64Attr>:$registers,
+                       OptionalAttr<StrAttr>:$atom);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $name (`warps` `=` $warps^)? (`registers` `=` $registers^)? attr-dict-with-keyword $body

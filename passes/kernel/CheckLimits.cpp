@@ -42,6 +42,37 @@ int64_t registersOf(Type type, const Chip &chip) {
   return tile.getRows() * (tile.getCols() / along);
 }
 
+/// Registers of roles: the chip changes those of some warps together, and all of them come out of
+/// what the work item begins with.
+LogicalResult checkBudgets(tile::RolesOp roles, tile::KernelOp kernel, const Chip &chip) {
+  if (!roles.hasBudgets())
+    return success();
+  if (!chip.registerWarps)
+    return roles.emitError("gives roles registers of their own, which ")
+           << chip.name << " cannot change; take them away";
+  int64_t asked = 0, warps = 0;
+  for (auto role : roles.getBody().getOps<tile::RoleOp>()) {
+    int64_t own = int64_t(*role.getWarps()), over = own % chip.registerWarps;
+    if (over)
+      return role.emitError("has ")
+             << own << (own == 1 ? " warp" : " warps") << " with " << *role.getRegisters()
+             << " registers of their own, " << chip.name << " changes those of "
+             << chip.registerWarps << " warps together: " << chip.registerWarps - over
+             << " too few; give the role more warps, or no role registers";
+    warps += own;
+    asked += own * int64_t(*role.getRegisters());
+  }
+  int64_t begins = registersAtEntry(kernel, chip), has = begins * warps;
+  if (asked <= has)
+    return success();
+  const int64_t lanes = chip.matrix.lanes;
+  return roles.emitError("needs ")
+         << asked * lanes << " registers for its roles, " << chip.name << " gives a work item of "
+         << warps << " warps " << has * lanes << " (" << begins << " each thread, of "
+         << *kernel.getResidents() << " on a multiprocessor): " << (asked - has) * lanes
+         << " too many; give roles fewer";
+}
+
 struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
   using CheckLimitsBase::CheckLimitsBase;
 
@@ -73,6 +104,12 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
                                  << row->facts.tensorColumns << "; make the ring shallower";
       return signalPassFailure();
     }
+    WalkResult budgets = kernel.walk([&](tile::RolesOp roles) {
+      return failed(checkBudgets(roles, kernel, *row)) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+    });
+    if (budgets.wasInterrupted())
+      return signalPassFailure();
     kernel.walk([&](scf::ForOp loop) {
       int64_t registers = 0;
       for (Value carried : loop.getRegionIterArgs())

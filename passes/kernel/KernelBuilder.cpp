@@ -231,9 +231,14 @@ void KernelBuilder::roles(function_ref<void()> bodies) {
   bodies();
 }
 
-void KernelBuilder::role(StringRef name, int64_t warps, function_ref<void()> body) {
+void KernelBuilder::role(StringRef name, RoleThreads threads, function_ref<void()> body) {
   auto role = tile::RoleOp::create(b, name);
-  role.setWarps(warps);
+  role.setWarps(threads.warps);
+  if (threads.registers) {
+    role.setRegisters(threads.registers);
+    if (!op.getResidents()) // how many a thread begins with follows from them
+      op.setResidents(1);
+  }
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&role.getBody().front());
   body();

@@ -13,6 +13,12 @@ using mlir::Type;
 using mlir::Value;
 using Values = llvm::SmallVector<Value>;
 
+/// Who runs a role of `tile.roles`.
+struct RoleThreads {
+  int64_t warps;
+  int64_t registers = 0; ///< of each thread; 0: those that the work item begins with
+};
+
 class KernelBuilder {
 public:
   /// Opens a kernel at the end of `module`. `parameters` are view types or `index`.
@@ -73,7 +79,7 @@ public:
   void role(llvm::StringRef name, llvm::function_ref<void()> body);
   /// Roles beside each other: `bodies` makes them with the `role` below.
   void roles(llvm::function_ref<void()> bodies);
-  void role(llvm::StringRef name, int64_t warps, llvm::function_ref<void()> body);
+  void role(llvm::StringRef name, RoleThreads threads, llvm::function_ref<void()> body);
 
   //===- Warps of a work item
   /// As many warps as the schedule asks for, where it asks.

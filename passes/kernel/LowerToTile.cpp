@@ -76,6 +76,9 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   static constexpr StringLiteral switches[] = {"ahead",   "apart", "early",      "meet",
                                                "product", "ring",  "roll",       "split",
                                                "tensor",  "widen", "with_router"};
+  static bool canBeNone(StringRef choice) {
+    return llvm::is_contained(switches, choice) || choice.ends_with("_registers");
+  }
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};
   static constexpr int64_t mostOfChoice = 4096;
@@ -88,7 +91,7 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
         return getOperation().emitError("schedule choice '")
                << text << "' is not of the form family.choice=number";
       StringRef choice = name.split('.').second;
-      int64_t least = llvm::is_contained(switches, choice) ? 0 : 1;
+      int64_t least = canBeNone(choice) ? 0 : 1;
       int64_t most = choice == "product" ? int64_t(CodeProduct::Groups) : mostOfChoice;
       if (value < least || value > most)
         return getOperation().emitError("a number of ")

@@ -106,6 +106,12 @@ void StepLowering::tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Va
   planir::TapOp::create(bucket, loc(), kind, layer, rowBytes, buffer);
 }
 
+/// A choice that a kernel's name and schedule do not say: no registers for roles, one warp that
+/// brings pages.
+static bool goesWithoutSaying(StringRef choice, int64_t value) {
+  return choice == "loaders" ? value == 1 : choice.ends_with("_registers") && !value;
+}
+
 Schedule StepLowering::schedule(StringRef family, Schedule problem) {
   problem.emplace("rows", rows);
   auto [maker, row] = std::pair(&target, &chip);
@@ -115,15 +121,19 @@ Schedule StepLowering::schedule(StringRef family, Schedule problem) {
       std::tie(maker, row) = findChip(target.fallback());
   }
   Schedule result = maker->schedule(family, problem, *row);
+  Schedule said;
   bool isOverridden = false;
-  for (auto &[choice, value] : result)
-    if (auto found = overrides.find((family + "." + choice).str()); found != overrides.end()) {
-      value = found->second;
-      isOverridden = true;
-    }
+  for (const auto &[choice, value] : result) {
+    auto found = overrides.find((family + "." + choice).str());
+    isOverridden |= found != overrides.end();
+    if (found != overrides.end())
+      said[choice] = found->second;
+    else if (!goesWithoutSaying(choice, value))
+      said[choice] = value;
+  }
   if (isOverridden)
-    result.erase(tunedMark);
-  return result;
+    said.erase(tunedMark);
+  return said;
 }
 
 m3::WeightOp StepLowering::weightOp(StringRef symbol) {

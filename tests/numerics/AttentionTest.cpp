@@ -242,6 +242,48 @@ TEST(Attention, Bf16RowsOnMatrixInstructions) {
   }
 }
 
+/// Roles that give each other registers do what they did: the same bytes, and the emulator has
+/// nothing to say. Four warps bring pages then.
+TEST(Attention, RegistersOfRolesChangeNothing) {
+  struct Budgets {
+    const char *chip;
+    std::vector<std::string> schedule;
+  };
+  const std::vector<std::string> plain = {"attention.tensor=0", "index_score.tensor=0"};
+  // Of 12 warps with 168 registers at the beginning, 16 with 128, two times 8 with 128, three times
+  // 8 with 80.
+  const std::vector<std::string> one = {
+      "attention.attend_registers=224", "attention.load_registers=56", "index_score.consumers=12",
+      "index_score.score_registers=152", "index_score.load_registers=56"};
+  const std::vector<std::string> several = {
+      "attention.attend_registers=216", "attention.load_registers=40", "index_score.consumers=4",
+      "index_score.score_registers=120", "index_score.load_registers=40"};
+  for (const Budgets &row : {Budgets{"sm_90a", one}, {"sm_100a", one}, {"sm_107a", several}}) {
+    SCOPED_TRACE(row.chip);
+    SceneSpec spec = small({{0, 300}, {1, 127}});
+    spec.k = 2;
+    spec.bf16 = true;
+    Scene scene(spec);
+    auto bytes = [&](const std::vector<std::string> &more, int changed) {
+      std::vector<std::string> schedule = plain;
+      schedule.insert(schedule.end(), more.begin(), more.end());
+      KernelProgram &built = program(scene.spec, row.chip, 2, schedule);
+      EXPECT_EQ(std::ranges::count_if(built.kernels,
+                                      [](const auto &kernel) {
+                                        return kernel.second.source.find("takeRegisters<") !=
+                                               std::string::npos;
+                                      }),
+                changed);
+      built.run(scene.input());
+      auto codes = built.buffer<uint16_t>("attention");
+      return std::vector<uint16_t>(codes.begin(), codes.begin() + scene.query.elements());
+    };
+    std::vector<std::string> budgets = {"attention.loaders=4", "index_score.loaders=4"};
+    budgets.insert(budgets.end(), row.schedule.begin(), row.schedule.end());
+    EXPECT_EQ(bytes({}, 0), bytes(budgets, 2)); // attention and block scores
+  }
+}
+
 /// A fault that only the emulator sees: on a chip the bytes are there, whosever they are.
 TEST(Attention, PageBeyondTheCacheIsReported) {
   for (bool bf16 : {false, true}) {

@@ -8,10 +8,10 @@
 namespace m3c {
 
 static constexpr EmulatedTarget emulatedTable[] = {
-    {"sm90", 32, 0, "cuda.h", sm90EmulatedHeaders},
-    {"sm100", 32, 512, "cuda.h", sm100EmulatedHeaders},
-    {"sm107", 32, 576, "cuda.h", sm107EmulatedHeaders},
-    {"gfx950", 64, 0, "hip.h", gfx950EmulatedHeaders},
+    {"sm90", 32, 0, 65536, "cuda.h", sm90EmulatedHeaders},
+    {"sm100", 32, 512, 65536, "cuda.h", sm100EmulatedHeaders},
+    {"sm107", 32, 576, 65536, "cuda.h", sm107EmulatedHeaders},
+    {"gfx950", 64, 0, 0, "hip.h", gfx950EmulatedHeaders},
 };
 
 const EmulatedTarget *findEmulatedTarget(std::string_view name) {

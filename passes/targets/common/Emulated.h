@@ -12,6 +12,7 @@ struct EmulatedTarget {
   std::string_view name;
   unsigned lanes;           ///< of a warp
   unsigned tensorColumns;   ///< of 32 bits in tensor memory; 0: it has none
+  unsigned registers;       ///< of a multiprocessor, where warps can change theirs; else 0
   std::string_view prelude; ///< the header that a text sees before its first line
   const std::map<std::string, std::string> &(*headers)(); ///< by name; the first one found counts
 };

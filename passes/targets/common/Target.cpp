@@ -1,5 +1,6 @@
 #include "passes/targets/common/Target.h"
 
+#include "passes/targets/common/RegisterBudget.h"
 #include "passes/targets/gfx950/Gfx950Target.h"
 #include "passes/targets/sm100/Sm100Target.h"
 #include "passes/targets/sm107/Sm107Target.h"
@@ -21,6 +22,10 @@ llvm::StringRef atomFormat(mlir::Operation *op) {
     return tile::stringifyFormat(attr.getValue());
   if (auto mma = llvm::dyn_cast<tile::TensorMmaOp>(op))
     return mma.getOperandFormat();
+  if (auto role = llvm::dyn_cast<tile::RoleOp>(op); role && role.getRegisters()) {
+    auto kernel = op->getParentOfType<tile::KernelOp>();
+    return *role.getRegisters() > kernel.getRegisters().value_or(0) ? "more" : "fewer";
+  }
   auto mma = llvm::dyn_cast<tile::MmaOp>(op);
   if (!mma || mma.getAcc().getType().getLayout() != tile::Layout::MmaAcc)
     return "";
@@ -28,6 +33,13 @@ llvm::StringRef atomFormat(mlir::Operation *op) {
   if (llvm::isa<mlir::Float8E4M3FNType>(element))
     return "e4m3";
   return element.isF16() ? "f16" : "bf16";
+}
+
+int64_t registersAtEntry(tile::KernelOp kernel, const Chip &chip) {
+  if (!kernel.getResidents() || !chip.registerWarps)
+    return 0;
+  return registersAtEntry(chip.facts.registers, int64_t(kernel.getWarps().value_or(1)),
+                          int64_t(*kernel.getResidents()));
 }
 
 const std::vector<std::unique_ptr<Target>> &allTargets() {

@@ -54,7 +54,13 @@ struct Chip {
   bool overlaps = false;             ///< a launch may begin before the one before it has ended
   MatrixUnit matrix = {};
   ChipFacts facts = {}; ///< what the vendor says of it, for figures and people
+  /// Warps that take or give up registers together; 0: a role has what a work item begins with.
+  int64_t registerWarps = 0;
 };
+
+/// Registers of a thread of `kernel` when a work item begins, of those that the unit holds at once;
+/// 0 where the kernel or the chip row does not say.
+int64_t registersAtEntry(tile::KernelOp kernel, const Chip &chip);
 
 /// One instruction, or the short sequence that stands for it: a row of the target's table.
 struct Atom {
@@ -67,8 +73,8 @@ struct Atom {
 };
 
 /// The format that an op's atom depends on: that of its codes ("e2m1", or with the way in which
-/// they are multiplied "e2m1.exact"), the operands' of a matrix instruction, empty where it depends
-/// on none.
+/// they are multiplied "e2m1.exact"), the operands' of a matrix instruction, whether a role has
+/// "more" or "fewer" registers than the work item begins with, empty where it depends on none.
 llvm::StringRef atomFormat(mlir::Operation *op);
 
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.

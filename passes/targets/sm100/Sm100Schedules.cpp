@@ -17,7 +17,8 @@ Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
   int64_t parts = partsFor(chip.facts.units, items);
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
-  return {{"stages", 4}, {"tensor_stages", 4}, {"parts", parts}};
+  return {{"stages", 4},           {"tensor_stages", 4},        {"parts", parts},
+          {"soften_registers", 0}, {"dequantise_registers", 0}, {"feed_registers", 0}};
 }
 
 /// Block scores in tensor memory: two work items of a multiprocessor. Rows fill 16 or 32 columns.
@@ -25,10 +26,10 @@ Schedule tensorScores(const Schedule &problem, const Chip &chip) {
   int64_t heads = problem.at("heads"), rows = problem.at("rows");
   int64_t columns = rows * heads > 16 ? 32 : 16;
   int64_t tiles = (rows * heads + columns - 1) / columns;
-  return {{"columns", columns},
-          {"stages", 4},
-          {"tensor_stages", 4},
-          {"parts", partsFor(2 * chip.facts.units, tiles)}};
+  return {{"columns", columns},   {"stages", 4},
+          {"tensor_stages", 4},   {"parts", partsFor(2 * chip.facts.units, tiles)},
+          {"score_registers", 0}, {"dequantise_registers", 0},
+          {"feed_registers", 0}};
 }
 
 } // namespace

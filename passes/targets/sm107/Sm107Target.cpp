@@ -22,7 +22,8 @@ const Chip chipRows[] = {
      {},
      {212, 328 * 1024, 576, 64 * 1024, 0, 0, 9e15,
       "the vendor's blog; registers, threads and work items of a unit as on sm_100", false, 0, 2048,
-      32, 1024}}};
+      32, 1024},
+     4}};
 
 const Atom atomRows[] = {
     {"cached_exact", "tile.load_cached", "e2m1.exact", "", "cachedExact",

@@ -20,7 +20,8 @@ const Chip chipRows[] = {{"sm_90a",
                           true,
                           {},
                           {132, 228 * 1024, 0, 64 * 1024, 4.8e12, 989e12, 1979e12,
-                           "data sheet of the H200", true, 67e12, 2048, 32, 1024}}};
+                           "data sheet of the H200", true, 67e12, 2048, 32, 1024},
+                          4}};
 
 class Sm90Target final : public NvidiaTarget {
 public:

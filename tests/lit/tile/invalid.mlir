@@ -416,8 +416,60 @@ tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 3} {
 
 tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 1} {
   tile.roles {
-    // expected-error@+1 {{T-S2: registers are multiples of 8 from 24 to 240}}
+    // expected-error@+1 {{T-S2: registers are multiples of 8 from 24 to 256, found 30}}
     tile.role "a" warps = 1 registers = 30 {
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 8, residents = 1} {
+  // expected-error@+1 {{T-S2: registers stand on every role or on none}}
+  tile.roles {
+    tile.role "a" warps = 4 registers = 256 {
+    }
+    tile.role "b" warps = 4 {
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 4} {
+  // expected-error@+1 {{T-S2: the kernel has no 'residents'}}
+  tile.roles {
+    tile.role "a" warps = 4 registers = 24 {
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}, warps = 4, residents = 1} {
+  scf.for %i = %n to %n step %n {
+    // expected-error@+1 {{T-S4: registers are given once, not in a loop}}
+    tile.roles {
+      tile.role "a" warps = 4 registers = 24 {
+      }
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 4, residents = 1} {
+  // expected-error@+1 {{T-S4: other roles of the kernel are given registers as well}}
+  tile.roles {
+    tile.role "a" warps = 4 registers = 24 {
+    }
+  }
+  tile.roles {
+    tile.role "a" warps = 4 registers = 24 {
     }
   }
   tile.return

@@ -5,6 +5,9 @@
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.meet=1,attention.stages=7" | FileCheck %s --check-prefix=MEET
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.merge=4" | FileCheck %s --check-prefix=GROUPS
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.stages=3" 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=256 schedule=attention.loaders=4,attention.attend_registers=216,attention.load_registers=40,attention.residents=2" | FileCheck %s --check-prefix=ROLES
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=256 schedule=attention.attend_registers=216,attention.load_registers=40" -o %t
+// RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_90a}))' 2>&1 | FileCheck %s --check-prefix=ONE
 
 !cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 128>
 !q = tensor<?x1024xbf16, #m3.storage<e4m3>>
@@ -52,6 +55,12 @@
 // GROUPS: tile.kernel @attention_{{.*}}_merge4_
 // GROUPS-COUNT-2: tile.arrive
 // GROUPS-NOT: tile.arrive
+
+// Registers of roles, which four warps change together; a role of one warp has none.
+// ROLES: tile.kernel @attention_{{.*}}_attend_registers216_consumers4_load_registers40_loaders4_
+// ROLES: tile.role "attend" warps = 4 registers = 216
+// ROLES: tile.role "load" warps = 4 registers = 40
+// ONE: has 1 warp with 40 registers of their own, sm_90a changes those of 4 warps together: 3 too few; give the role more warps
 
 // The sums of eight warps lie in the ring once it is used up.
 // SMALL: T-R7: '!tile.view<8x16x32x4xf32, shared>' does not fit the memory of '!tile.ring<3, 18432xi8>'

@@ -5,6 +5,8 @@
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.tensor=0,index_score.tensor=0" | FileCheck %s --check-prefix=PLAIN
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.tensor_stages=16" -o %t
 // RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_100a}))' 2>&1 | FileCheck %s --check-prefix=DEEP
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.soften_registers=200,attention.dequantise_registers=200,attention.feed_registers=96" | FileCheck %s --check-prefix=ROLES
+// RUN: not m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.soften_registers=200" 2>&1 | FileCheck %s --check-prefix=SOME
 
 !cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 128>
 !q = tensor<?x1024xf32, #m3.storage<e4m3>>
@@ -44,6 +46,16 @@
 // PLACED: tile.alloc {offset = 135168 : i64} : <16x128xi8, shared>
 // PLACED: tile.ring async 4 {offset = 137216 : i64} : <4, 18432xi8>
 // PLACED: tile.gates fills 4 drains 1 {offset = 211008 : i64} : <4>
+
+// Registers are changed by four warps: the one that multiplies and the one that loads are in one role then.
+// ROLES: tile.kernel @attention_{{.*}}_dequantise_registers200_feed_registers96_parts8_soften_registers200_
+// ROLES-SAME: residents = 1
+// ROLES-SAME: warps = 12
+// ROLES: tile.role "soften" warps = 4 registers = 200
+// ROLES: tile.role "dequantise" warps = 4 registers = 200
+// ROLES: tile.role "feed" warps = 4 registers = 96
+// ROLES-NOT: tile.role
+// SOME: T-S2: registers stand on every role or on none
 
 // PLAIN-NOT: tile.tensor_
 // PLAIN: tile.load_cached

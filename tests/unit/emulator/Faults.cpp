@@ -282,7 +282,8 @@ const std::vector<BenchKernel> &soundKernels() {
       {"pushed", pushed, 64, 256, {4, 1, 1}, 2},
       {"within", within, 64, 256, {4, 1, 1}, 2},
   };
-  static const std::vector<BenchKernel> all = joined(joined(own, tensorKernels()), waveKernels());
+  static const std::vector<BenchKernel> all =
+      joined(joined(joined(own, tensorKernels()), registerKernels()), waveKernels());
   return all;
 }
 
@@ -323,7 +324,8 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"SameWarpOfAnotherItem", "within", "", "loadAt(peer"},
       {"WaitsTwice", "pushed", "without an arrival", ""},
   };
-  static const std::vector<PlantedFault> all = joined(joined(own, tensorFaults()), waveFaults());
+  static const std::vector<PlantedFault> all =
+      joined(joined(joined(own, tensorFaults()), registerFaults()), waveFaults());
   return all;
 }
 

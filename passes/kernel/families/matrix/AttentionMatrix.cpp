@@ -39,9 +39,10 @@ public:
   MatrixAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
                   const AttentionShape &shape, const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
-        loaders(loadersOf(schedule)), stages(schedule.at("stages")), parts(schedule.at("parts")),
-        fan(fanOf(schedule)), product(productOf(schedule)), operandTokens(unit.k),
-        cluster(meets(schedule)), batch(kb),
+        loaders(loadersOf(schedule)), attendRegisters(choiceOf(schedule, "attend_registers")),
+        loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
+        parts(schedule.at("parts")), fan(fanOf(schedule)), product(productOf(schedule)),
+        operandTokens(unit.k), cluster(meets(schedule)), batch(kb),
         sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders),
         query(parameters.query), pool(parameters.pool), selection(parameters.selection),
         out(parameters.out), arrivals(parameters.arrivals),
@@ -73,8 +74,8 @@ public:
 private:
   void work() {
     kb.roles([&] {
-      kb.role("attend", consumers, [&] { attend(); });
-      kb.role("load", loaders, [&] { loadPages(); });
+      kb.role("attend", {consumers, attendRegisters}, [&] { attend(); });
+      kb.role("load", {loaders, loadRegisters}, [&] { loadPages(); });
     });
     kb.barrier();
     finish();
@@ -383,7 +384,7 @@ private:
   MatrixTiles m;
   const CachePages &cache;
   const AttentionShape &shape;
-  const int64_t consumers, loaders, stages, parts;
+  const int64_t consumers, loaders, attendRegisters, loadRegisters, stages, parts;
   const int64_t fan; ///< parts, or groups of them, that are added at once
   const CodeProduct product;
   const int64_t operandTokens; ///< of one operand of values

@@ -14,7 +14,8 @@ namespace m3c::kernel {
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
 
 /// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `loaders` (warps that
-/// bring pages; without: one), `stages` (pages in flight), `parts` (of a row and KV head),
+/// bring pages; without: one), `attend_registers`, `load_registers` (of a thread of these roles; 0:
+/// those that a work item begins with), `stages` (pages in flight), `parts` (of a row and KV head),
 /// `merge` (parts whose sums are added at once; of more, groups are added first; without: all),
 /// `product` (CodeProduct, all but Exact and Groups), `residents` (work items of a multiprocessor),
 /// `meet` (1: the parts, at most eight, are a cluster and add their sums in its shared memory; 0:

@@ -21,9 +21,11 @@ public:
                const Schedule &schedule, const MatrixUnit &unit)
       : kb(kb), m(kb, unit), cache(cache), shape(shape), groupColumns(unit.columns),
         groups(schedule.at("columns") / groupColumns), consumers(schedule.at("consumers")),
-        loaders(loadersOf(schedule)), product(productOf(schedule)), stages(schedule.at("stages")),
-        tileRows(matrixScoreRows(shape, unit)), partsOfNarrow(schedule.at("parts")), batch(kb),
-        query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
+        loaders(loadersOf(schedule)), scoreRegisters(choiceOf(schedule, "score_registers")),
+        loadRegisters(choiceOf(schedule, "load_registers")), product(productOf(schedule)),
+        stages(schedule.at("stages")), tileRows(matrixScoreRows(shape, unit)),
+        partsOfNarrow(schedule.at("parts")), batch(kb), query(kb.parameter(4)),
+        pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
   }
 
@@ -37,8 +39,8 @@ public:
       readRows();
       kb.barrier(); // the ring's barriers are made
       kb.roles([&] {
-        kb.role("score", consumers, [&] { score(); });
-        kb.role("load", loaders, [&] { load(); });
+        kb.role("score", {consumers, scoreRegisters}, [&] { score(); });
+        kb.role("load", {loaders, loadRegisters}, [&] { load(); });
       });
     });
   }
@@ -300,7 +302,7 @@ private:
   const CachePages &cache;
   const IndexShape &shape;
   const int64_t groupColumns; ///< of one accumulator; a tile has several where rows share pages
-  const int64_t groups, consumers, loaders;
+  const int64_t groups, consumers, loaders, scoreRegisters, loadRegisters;
   const CodeProduct product;
   const int64_t stages, tileRows, partsOfNarrow;
   BatchRows batch;

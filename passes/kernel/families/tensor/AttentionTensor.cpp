@@ -17,8 +17,6 @@ constexpr float lowest = -std::numeric_limits<float>::infinity();
 constexpr int64_t heads = attentionHeads;
 /// Accumulators of scores: one is read while the next one is made.
 constexpr int64_t scoreStages = 2;
-/// Warps by role; those that read tensor memory come in fours.
-constexpr int64_t warpCount = 2 * laneWarps + 2;
 /// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
 /// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
 constexpr double slackBits = 8;
@@ -31,12 +29,12 @@ class TensorAttention {
 public:
   TensorAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
                   const AttentionShape &shape, const Schedule &schedule)
-      : kb(kb), t(kb), cache(cache), shape(shape), stages(schedule.at("tensor_stages")),
-        rawStages(schedule.at("stages")), parts(schedule.at("parts")), batch(kb),
-        query(parameters.query), pool(parameters.pool), selection(parameters.selection),
-        out(parameters.out), partValues(parameters.partValues), partRows(parameters.partRows),
-        arrivals(parameters.arrivals) {
-    kb.kernel().setWarps(uint64_t(warpCount));
+      : kb(kb), t(kb), cache(cache), shape(shape), roles(schedule, "soften"),
+        stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
+        parts(schedule.at("parts")), batch(kb), query(parameters.query), pool(parameters.pool),
+        selection(parameters.selection), out(parameters.out), partValues(parameters.partValues),
+        partRows(parameters.partRows), arrivals(parameters.arrivals) {
+    kb.kernel().setWarps(uint64_t(roles.warps()));
   }
 
   void emit() {
@@ -70,12 +68,8 @@ private:
 
   void work() {
     memory = t.memory(stages * keyColumns + scoreStages * heads + heads);
-    kb.roles([&] {
-      kb.role("soften", laneWarps, [&] { soften(); });
-      kb.role("dequantise", laneWarps, [&] { dequantise(); });
-      kb.role("multiply", 1, [&] { multiply(); });
-      kb.role("load", 1, [&] { loadPages(); });
-    });
+    roles.emit(
+        kb, [&] { soften(); }, [&] { dequantise(); }, [&] { multiply(); }, [&] { loadPages(); });
     t.free(memory); // all threads meet: sums are seen
     finish();
   }
@@ -347,6 +341,7 @@ private:
   TensorTiles t;
   const CachePages &cache;
   const AttentionShape &shape;
+  const TensorRoles roles;
   const int64_t stages, rawStages, parts;
   BatchRows batch;
   Value query, pool, selection, out, partValues, partRows, arrivals;

@@ -12,8 +12,6 @@ namespace {
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 /// Accumulators: one is read while the next one is made.
 constexpr int64_t scoreStages = 2;
-/// Warps by role; those that reach tensor memory come in fours.
-constexpr int64_t warpCount = 2 * laneWarps + 2;
 
 using tile::Gate;
 
@@ -21,11 +19,12 @@ class TensorScores {
 public:
   TensorScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
                const Schedule &schedule)
-      : kb(kb), t(kb), cache(cache), shape(shape), columns(schedule.at("columns")),
-        stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
-        tileRows(columns / shape.heads), parts(schedule.at("parts")), batch(kb),
-        query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
-    kb.kernel().setWarps(uint64_t(warpCount));
+      : kb(kb), t(kb), cache(cache), shape(shape), roles(schedule, "score"),
+        columns(schedule.at("columns")), stages(schedule.at("tensor_stages")),
+        rawStages(schedule.at("stages")), tileRows(columns / shape.heads),
+        parts(schedule.at("parts")), batch(kb), query(kb.parameter(4)), pool(kb.parameter(5)),
+        scores(kb.parameter(6)) {
+    kb.kernel().setWarps(uint64_t(roles.warps()));
   }
 
   void emit() {
@@ -41,12 +40,7 @@ public:
     part = kb.blockId(tile::Axis::Y);
     kb.when(kb.less(firstRow, endRow), [&] {
       memory = t.memory(stages * keyColumns + scoreStages * columns);
-      kb.roles([&] {
-        kb.role("score", laneWarps, [&] { score(); });
-        kb.role("dequantise", laneWarps, [&] { dequantise(); });
-        kb.role("multiply", 1, [&] { multiply(); });
-        kb.role("load", 1, [&] { load(); });
-      });
+      roles.emit(kb, [&] { score(); }, [&] { dequantise(); }, [&] { multiply(); }, [&] { load(); });
       t.free(memory);
     });
   }
@@ -221,6 +215,7 @@ private:
   TensorTiles t;
   const CachePages &cache;
   const IndexShape &shape;
+  const TensorRoles roles;
   const int64_t columns, stages, rawStages, tileRows, parts;
   BatchRows batch;
   Value query, pool, scores, queries, ring, dequantised, scored, multiplied, tops, positions,

@@ -6,6 +6,29 @@ using namespace mlir;
 
 namespace m3c::kernel {
 
+TensorRoles::TensorRoles(const Schedule &schedule, const char *sums)
+    : sums(sums), sumsRegisters(choiceOf(schedule, (std::string(sums) + "_registers").c_str())),
+      dequantiseRegisters(choiceOf(schedule, "dequantise_registers")),
+      feedRegisters(choiceOf(schedule, "feed_registers")) {}
+
+void TensorRoles::emit(KernelBuilder &kb, function_ref<void()> emitSums,
+                       function_ref<void()> dequantise, function_ref<void()> multiply,
+                       function_ref<void()> load) const {
+  kb.roles([&] {
+    kb.role(sums, {laneWarps, sumsRegisters}, emitSums);
+    kb.role("dequantise", {laneWarps, dequantiseRegisters}, dequantise);
+    if (!feedRegisters) {
+      kb.role("multiply", {1}, multiply);
+      kb.role("load", {1}, load);
+      return;
+    }
+    kb.role("feed", {laneWarps, feedRegisters}, [&] {
+      auto isWarp = [&](int64_t number) { return kb.equal(kb.warpId(), kb.index(number)); };
+      kb.when(isWarp(2 * laneWarps), multiply, [&] { kb.when(isWarp(2 * laneWarps + 1), load); });
+    });
+  });
+}
+
 Value TensorTiles::memory(int64_t columns) {
   int64_t given = std::max<int64_t>(32, int64_t(std::bit_ceil(uint64_t(columns))));
   return tile::TensorMemoryOp::create(

@@ -12,6 +12,23 @@ inline constexpr int64_t laneWarps = 4;
 /// Columns that hold the keys of a page: four E4M3 in each.
 inline constexpr int64_t keyColumns = 32;
 
+/// Roles of a kernel that multiplies there, from warp 0 on: one with the lanes of the sums, one
+/// that dequantises, a warp that multiplies and one that brings pages. Registers are changed by
+/// four warps together: with budgets the latter two are in one role, `feed`, of four warps, two of
+/// them idle.
+struct TensorRoles {
+  /// Choices of `schedule`: `sums` + "_registers", `dequantise_registers`, `feed_registers`.
+  TensorRoles(const Schedule &schedule, const char *sums);
+
+  int64_t warps() const { return 2 * laneWarps + (feedRegisters ? laneWarps : 2); }
+  void emit(KernelBuilder &kb, llvm::function_ref<void()> emitSums,
+            llvm::function_ref<void()> dequantise, llvm::function_ref<void()> multiply,
+            llvm::function_ref<void()> load) const;
+
+  const char *sums;
+  int64_t sumsRegisters, dequantiseRegisters, feedRegisters;
+};
+
 class TensorTiles {
 public:
   explicit TensorTiles(KernelBuilder &kb) : kb(kb) {}

@@ -102,6 +102,11 @@ struct Calls {
   void (*tensorFence)(Thread *, bool after);
   void (*tensorMultiply)(Thread *, const TensorProduct &);
   void (*tensorCommit)(Thread *, void *barrier);
+
+  /// All threads of `together` warps that follow each other have `count` registers from here on;
+  /// waits until as many are free. `what` names the instruction.
+  void (*setRegisters)(Thread *, const char *what, unsigned count, unsigned together,
+                       bool increases);
 };
 
 /// The part of a thread that kernels read. What changes hands at every switch comes last.

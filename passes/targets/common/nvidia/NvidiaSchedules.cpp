@@ -23,7 +23,8 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
   // Each part of a selection costs the merge; of a long sequence each takes many pages.
   if (problem.at("selected"))
     parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
-  return {{"consumers", many ? 4 : 8}, {"stages", stages}, {"parts", parts},
+  return {{"consumers", many ? 4 : 8}, {"loaders", 1},     {"attend_registers", 0},
+          {"load_registers", 0},       {"stages", stages}, {"parts", parts},
           {"residents", residents},    {"merge", 12},      {"meet", 0}};
 }
 
@@ -33,6 +34,9 @@ Schedule matrixScores(const Schedule &problem, const PageChip &chip) {
   bool wide = rows >= 4 * tileRows;
   return {{"columns", wide ? 32 : 8},
           {"consumers", wide ? 11 : 15},
+          {"loaders", 1},
+          {"score_registers", 0},
+          {"load_registers", 0},
           {"stages", chip.ringBytes / problem.at("page_bytes")},
           {"parts", partsFor(chip.units, tiles)}};
 }

@@ -26,6 +26,8 @@ const Atom commonRows[] = {
     {"fragment_bf16", "tile.dequant_fragment", "bf16", "", "fragment_bf16", ""},
     {"fragment_e4m3", "tile.dequant_fragment", "e4m3", "", "fragment_e4m3", "HMUL2\\.BF16"},
     {"fragment_e2m1", "tile.dequant_fragment", "e2m1", "", "fragment_e2m1", "HMUL2\\.BF16"},
+    {"registers_up", "tile.role", "more", "", "takeRegisters", "USETMAXREG\\.TRY_ALLOC"},
+    {"registers_down", "tile.role", "fewer", "", "giveRegisters", "USETMAXREG\\.DEALLOC"},
     {"await_launch", "tile.await_launch", "", "", "awaitLaunch", "ACQBULK"},
     {"allow_launch", "tile.allow_launch", "", "", "allowLaunch", "PREEXIT"},
     {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "SHFL"},

@@ -140,6 +140,16 @@ M3_INLINE f32 maximumOrNan(f32 a, f32 b) {
   return larger;
 }
 
+/// PTX ISA, "setmaxnreg": each thread of this warpgroup, four warps that all come here, has `count`
+/// registers from here on: more than before, once others of the work item have given up as many, or
+/// fewer. The kernel must say in __launch_bounds__ how many work items a multiprocessor is to hold.
+template <u32 count> M3_INLINE void takeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <u32 count> M3_INLINE void giveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
 //===- Barriers in shared memory and copies that arrive on them
 //---------------------------------===//
 

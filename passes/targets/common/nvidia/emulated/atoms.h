@@ -123,6 +123,18 @@ M3_INLINE void copyBulk(void *to, const void *from, u32 bytes, u64 *barrier) {
 /// Addresses of 32 bits are those within shared memory.
 M3_INLINE u32 sharedAddress(const void *p) { return (u32)((u64)p - (u64)sharedMemory()); }
 
+//===- Registers ------------------------------------------------------------------------------===//
+
+/// PTX ISA, "setmaxnreg": a warpgroup is four warps.
+template <u32 count> M3_INLINE void takeRegisters() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->setRegisters(t, "setmaxnreg.inc", count, 4, true);
+}
+template <u32 count> M3_INLINE void giveRegisters() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->setRegisters(t, "setmaxnreg.dec", count, 4, false);
+}
+
 //===- Launches -------------------------------------------------------------------------------===//
 // They run one after the other.
 
