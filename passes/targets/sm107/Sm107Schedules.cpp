@@ -9,12 +9,28 @@ namespace m3c {
 static constexpr int64_t scorers = 3, scorerRing = 98 * 1024;
 static constexpr int64_t attenders = 2, attenderRing = 148 * 1024;
 
+/// Scores of four groups of columns: the queries of a warp take half of its registers. One work
+/// item, whose loading warps give some of theirs to twelve that score: with 128 each 96 bytes would
+/// lie in memory, and of warps with 168 there would be eleven (NVRTC 13.5).
+static Schedule wideScores(const Schedule &problem, const Chip &chip) {
+  Schedule schedule = matrixScores(problem, {chip.facts.units, 184 * 1024});
+  schedule["consumers"] = 12;
+  schedule["loaders"] = 4;
+  schedule["score_registers"] = 160;
+  schedule["load_registers"] = 32;
+  return schedule;
+}
+
 /// Keys in FP16, exact. Few query rows of one head: scales after the products, one fused
 /// multiply-add for two sums instead of a product for two codes.
 static Schedule scores(const Schedule &problem, const Chip &chip) {
   Schedule schedule = matrixScores(problem, {chip.facts.units * scorers, scorerRing});
-  schedule["consumers"] = 5;
-  schedule["residents"] = scorers;
+  if (schedule.at("columns") > chip.matrix.columns) {
+    schedule = wideScores(problem, chip);
+  } else {
+    schedule["consumers"] = 5;
+    schedule["residents"] = scorers;
+  }
   if (problem.at("cache_bits") == 4)
     // CodeProduct::Groups, Exact
     schedule["product"] = problem.at("rows") <= 4 && problem.at("heads") == 1 ? 4 : 3;

@@ -5,6 +5,8 @@
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.tensor=0,index_score.tensor=0" | FileCheck %s --check-prefix=PLAIN
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.tensor_stages=16" -o %t
 // RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_100a}))' 2>&1 | FileCheck %s --check-prefix=DEEP
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=16" | FileCheck %s --check-prefix=WIDE
+// RUN: m3-opt %s --m3-to-tile="chip=sm_107a buckets=16" | FileCheck %s --check-prefix=EXACT
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.soften_registers=200,attention.dequantise_registers=200,attention.feed_registers=96" | FileCheck %s --check-prefix=ROLES
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.soften_registers=200" 2>&1 | FileCheck %s --check-prefix=SOME
 
@@ -55,6 +57,15 @@
 // ROLES: tile.role "dequantise" warps = 4 registers = 200
 // ROLES: tile.role "feed" warps = 4 registers = 96
 // ROLES-NOT: tile.role
+// WIDE: tile.kernel @index_score_{{.*}}_columns32_
+// WIDE-SAME: residents = 2
+// WIDE-SAME: warps = 12
+// WIDE: tile.role "score" warps = 4 registers = 104
+// WIDE: tile.role "dequantise" warps = 4 registers = 88
+// WIDE: tile.role "feed" warps = 4 registers = 48
+// EXACT: tile.kernel @index_score_{{.*}}_columns32_
+// EXACT: tile.role "score" warps = 12 registers = 160
+// EXACT: tile.role "load" warps = 4 registers = 32
 // SOME: T-S2: registers stand on every role or on none
 
 // PLAIN-NOT: tile.tensor_
