@@ -84,7 +84,8 @@ LogicalResult Printer::arithmetic(Operation *op) {
 LogicalResult Printer::conversion(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](ToOperandOp op) {
-        define(op, "a", formatv("toOperand({0})", name(op.getInput())));
+        bool e4m3 = isa<Float8E4M3FNType>(op.getResult().getType().getElement());
+        define(op, "a", formatv("{0}({1})", e4m3 ? "toE4m3" : "toOperand", name(op.getInput())));
         return success();
       })
       .Case([&](DequantWordsOp op) {

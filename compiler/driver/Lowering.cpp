@@ -4,6 +4,7 @@
 #include "dialects/plan/Plan.h"
 #include "dialects/tile/Tile.h"
 #include "models/minimax_m3/GraphBuilder.h"
+#include "passes/kernel/StepLowering.h"
 #include "runtime/base/FileWriter.h"
 
 #include <algorithm>
@@ -84,6 +85,8 @@ void Lowering::checkSchedule() {
     for (auto kernel : variant.module->getOps<tile::KernelOp>())
       for (mlir::NamedAttribute choice : kernel.getSchedule())
         choices.insert(fmt::format("{}.{}", kernel.getFamily().str(), choice.getName().str()));
+  for (const kernel::SwitchableForm &form : kernel::switchableForms())
+    choices.insert(fmt::format("{}.{}", form.family.str(), form.form.str()));
   for (const std::string &given : options.schedule)
     if (!choices.contains(given.substr(0, given.find('='))))
       throw Error(fmt::format("no kernel of this plan has the choice '{}'", given), "--schedule",

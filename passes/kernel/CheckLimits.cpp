@@ -73,6 +73,15 @@ LogicalResult checkBudgets(tile::RolesOp roles, tile::KernelOp kernel, const Chi
          << " too many; give roles fewer";
 }
 
+/// Registers of a thread that runs this loop.
+int64_t registersAt(scf::ForOp loop, tile::KernelOp kernel, const Chip &chip) {
+  if (auto role = loop->getParentOfType<tile::RoleOp>(); role && role.getRegisters())
+    return int64_t(*role.getRegisters());
+  int64_t threads = chip.matrix.lanes * int64_t(kernel.getWarps().value_or(1));
+  return chip.facts.registers ? std::min(chip.vectorRegisters, chip.facts.registers / threads)
+                              : chip.vectorRegisters;
+}
+
 struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
   using CheckLimitsBase::CheckLimitsBase;
 
@@ -114,10 +123,10 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
       int64_t registers = 0;
       for (Value carried : loop.getRegionIterArgs())
         registers += registersOf(carried.getType(), *row);
-      if (registers > row->vectorRegisters) {
+      if (int64_t most = registersAt(loop, kernel, *row); registers > most) {
         loop.emitError("carries ")
-            << registers << " vector registers through the loop, " << row->name << " has "
-            << row->vectorRegisters << "; make the register tile smaller";
+            << registers << " vector registers through the loop, a thread of " << row->name
+            << " has " << most << "; make the register tile smaller";
         signalPassFailure();
       }
     });

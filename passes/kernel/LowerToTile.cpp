@@ -73,11 +73,12 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   }
 
   /// Choices that 0 turns off, and those that halve until they divide a dimension.
-  static constexpr StringLiteral switches[] = {"ahead",   "apart", "early",      "meet",
-                                               "product", "ring",  "roll",       "split",
-                                               "tensor",  "widen", "with_router"};
+  static constexpr StringLiteral switches[] = {"ahead", "apart", "early", "meet",  "product",
+                                               "ring",  "roll",  "split", "widen", "with_router"};
   static bool canBeNone(StringRef choice) {
-    return llvm::is_contained(switches, choice) || choice.ends_with("_registers");
+    bool isForm = llvm::any_of(switchableForms(),
+                               [&](const SwitchableForm &form) { return form.form == choice; });
+    return isForm || llvm::is_contained(switches, choice) || choice.ends_with("_registers");
   }
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};

@@ -35,6 +35,13 @@ Type storedElement(Value tensor) {
   return element.isBF16() ? IntegerType::get(tensor.getContext(), 16) : element;
 }
 
+ArrayRef<SwitchableForm> switchableForms() {
+  static constexpr SwitchableForm forms[] = {{"attention", "matrix"},   {"attention", "shared"},
+                                             {"attention", "tensor"},   {"block_topk", "by_warps"},
+                                             {"index_score", "matrix"}, {"index_score", "tensor"}};
+  return forms;
+}
+
 std::string spellElements(ArrayRef<Type> elements) {
   if (llvm::all_of(elements, [](Type element) { return element.isF32(); }))
     return "";

@@ -46,6 +46,14 @@ Type storedElement(Value tensor);
 /// f32, else a letter each.
 std::string spellElements(llvm::ArrayRef<Type> elements);
 
+/// What `--schedule family.form=0` turns off, for the next one of: products in tensor memory, pages
+/// that rows share (attention alone), products on matrix instructions; a choice of blocks by
+/// several warps. Without any there is the plain sibling.
+struct SwitchableForm {
+  llvm::StringLiteral family, form;
+};
+llvm::ArrayRef<SwitchableForm> switchableForms();
+
 struct LaunchArgument {
   Value value;
   planir::Access access;
@@ -92,7 +100,8 @@ public:
   /// The schedule of the family's next kernel, with the user's overrides ("family.choice"): the
   /// target's, or where it does not emit the family for this problem its fallback chip's.
   Schedule schedule(llvm::StringRef family, Schedule problem);
-  /// False where the user turned a form of a family off: "attention.tensor=0".
+  /// False where the user turned a form of a family off, one of switchableForms():
+  /// "attention.tensor=0".
   bool allows(llvm::StringRef form) const {
     auto found = overrides.find(form.str());
     return found == overrides.end() || found->second;

@@ -68,6 +68,10 @@ Outcome run(Scene &scene, const std::string &chip, int64_t rows,
   return outcome;
 }
 
+/// No matrix instructions, nor several warps that choose blocks: text wholly from `tile`.
+const std::vector<std::string> plainSibling = {"attention.matrix=0", "index_score.matrix=0",
+                                               "block_topk.by_warps=0"};
+
 /// Runs the kernels and compares every row with the reference on the kernel's own selection.
 Outcome check(Scene &scene, const std::string &chip, int64_t rows,
               const std::vector<std::string> &schedule = {}, unsigned threads = 2) {
@@ -78,7 +82,7 @@ Outcome check(Scene &scene, const std::string &chip, int64_t rows,
   int64_t keys = (scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128;
   double tolerance = bound(scene, keys);
   // Weights of the softmax in FP16, in numerator and denominator, and e^x within 2^-21.
-  if (std::ranges::count(incompleteChips(), chip))
+  if (std::ranges::count(incompleteChips(), chip) && schedule != plainSibling)
     tolerance += (0x1p-10 + 0x1p-20) * 6;
   for (size_t i = 0; i < expected.reals.size(); ++i)
     if (!(std::fabs(double(found.attention[i]) - expected.reals[i]) <= tolerance)) {
@@ -155,6 +159,53 @@ TEST(Attention, HeadsOfTargetsThatHaveNoOther) {
     Scene scene(spec);
     for (const std::string &chip : incompleteChips())
       check(scene, chip, 16);
+  }
+}
+
+/// The plain siblings add in the order of the CPU's kernels and sm90's for FP32 rows, so they are
+/// these bit for bit; the kernels on matrix instructions choose the same blocks and are near.
+TEST(Attention, PlainSiblingsAgree) {
+  for (int64_t kvHeads : {1, 2, 3, 4}) {
+    std::vector<RowAt> rows = chunkOf(0, 250, 3);
+    rows.push_back({1, 700});
+    rows.push_back({2, 127});
+    SceneSpec spec = small(rows);
+    spec.cache.kvHeads = kvHeads;
+    spec.heads = 4 * kvHeads;
+    spec.k = 3;
+    const int64_t bucket = kvHeads % 3 == 1 ? 8 : 1;
+    Scene scene(spec);
+    if (bucket == 1)
+      scene.keepRows({3});
+    Outcome sm90 = run(scene, "sm_90a", bucket);
+    for (const std::string &chip : incompleteChips()) {
+      SCOPED_TRACE(chip + ", heads " + std::to_string(kvHeads));
+      Outcome plain = check(scene, chip, bucket, plainSibling);
+      for (const auto &[name, kernel] : program(spec, chip, bucket, plainSibling).kernels)
+        EXPECT_TRUE(kernel.standsIn == name.starts_with("embed")) << name;
+      EXPECT_EQ(plain, sm90);
+      Outcome matrix = check(scene, chip, bucket);
+      if (chip != "sm_107a") // its keys are not rounded to E4M3
+        EXPECT_EQ(plain.selection, matrix.selection);
+    }
+  }
+}
+
+/// Caches that the matrix instructions do not read.
+TEST(Attention, PlainSiblingsOfOtherCaches) {
+  for (const char *storage : {"f32", "bf16", "fp8", "nvfp4"}) {
+    SceneSpec spec = small({{0, 150}, {1, 127}});
+    spec.cache.storage = storage;
+    spec.cache.e4m3Grid = false;
+    spec.k = 2;
+    Scene scene(spec);
+    Outcome sm90 = run(scene, "sm_90a", 2);
+    for (const std::string &chip : incompleteChips()) {
+      if (chip != "gfx950" && scene.spec.cache.storage != "fp8")
+        continue; // one reading of codes for all chips
+      SCOPED_TRACE(storage + std::string(" on ") + chip);
+      EXPECT_EQ(check(scene, chip, 2, plainSibling), sm90);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "passes/kernel/Product.h"
 #include "passes/kernel/families/AttentionParts.h"
 #include "passes/kernel/families/matrix/AttentionMatrix.h"
+#include "passes/kernel/families/matrix/AttentionShared.h"
 #include "passes/kernel/families/tensor/AttentionTensor.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -395,6 +396,8 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
   if (selection)
     shape.selected = cast<RankedTensorType>(selection.getType()).getShape().back();
   Type in = storedElement(query), out = storedElement(result);
+  const bool plain = !step.allows("attention.matrix");
+  const bool matrix = !plain && matrixAttentionServes(shape, cacheType, in, out);
   Schedule schedule =
       step.schedule("attention", {{"group", shape.group()},
                                   {"dims", shape.dims},
@@ -403,13 +406,17 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
                                   {"page_bytes", 2 * cache.slotBytes},
                                   {"cache_bits", cache.bits()},
                                   {"activation_bits", in.getIntOrFloatBitWidth()},
-                                  {"matrix", matrixAttentionServes(shape, cacheType, in, out)},
-                                  {"tensor", step.allows("attention.tensor") &&
+                                  {"plain", plain},
+                                  {"matrix", matrix},
+                                  {"shared", matrix && step.allows("attention.shared") &&
+                                                 sharedAttentionServes(shape, cacheType, in, out)},
+                                  {"tensor", matrix && step.allows("attention.tensor") &&
                                                  tensorAttentionServes(shape, cacheType, query)}});
   std::string label = formatv("layers.{0}.attention", layer).str();
-  bool tensor = schedule.count("tensor_stages");
-  if (tensor || schedule.count("consumers"))
-    return (tensor ? emitTensorAttention : emitMatrixAttention)(
+  if (schedule.count("tensor_stages") || schedule.count("consumers"))
+    return (schedule.count("tensor_stages") ? emitTensorAttention
+            : schedule.count("shared_rows") ? emitSharedAttention
+                                            : emitMatrixAttention)(
         step, cache, shape, schedule,
         {step.rowsOf(query), cache.kvOffsets[layer], selection ? step.bufferOf(selection) : Value(),
          step.makeRows(result, "attention"), label});

@@ -305,6 +305,14 @@ private:
 
 } // namespace
 
+/// Of the choice of blocks; with "warps" several share a list.
+static Schedule topkSchedule(StepLowering &step, int64_t k) {
+  Schedule schedule = step.schedule("block_topk", {{"k", k}});
+  if (step.allows("block_topk.by_warps"))
+    return schedule;
+  return {{"by_warps", 0}};
+}
+
 /// Launches the scores of `op` for the queries in `query`; gives their buffer.
 static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer query) {
   CachePages cache(step, op.getCache().getType());
@@ -315,16 +323,18 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   auto view = [&](ArrayRef<int64_t> sizes, Type element) {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
-  bool matrix =
-      shape.heads <= step.chip.matrix.columns && StagedSlot::serves(cache.type, shape.dims);
+  const bool plain = !step.allows("index_score.matrix");
+  bool matrix = !plain && shape.heads <= step.chip.matrix.columns &&
+                StagedSlot::serves(cache.type, shape.dims);
   Schedule schedule = step.schedule(
       "index_score", {{"heads", shape.heads},
                       {"dims", shape.dims},
                       {"page_bytes", cache.indexSlotBytes},
                       {"cache_bits", cache.bits()},
                       {"activation_bits", query.element.getIntOrFloatBitWidth()},
+                      {"plain", plain},
                       {"matrix", matrix},
-                      {"tensor", step.allows("index_score.tensor") &&
+                      {"tensor", matrix && step.allows("index_score.tensor") &&
                                      tensorScoresServe(shape, cache.type, op.getQuery())}});
   const bool tensor = schedule.count("tensor_stages");
   matrix = schedule.count("consumers");
@@ -347,7 +357,7 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
     return kb.finish();
   });
   // Whole vectors are read at the end of the last row, by several warps whole chunks.
-  bool byWarps = step.schedule("block_topk", {{"k", 1}}).count("warps");
+  bool byWarps = topkSchedule(step, 1).count("warps");
   Value scores =
       step.scratch("block_scores", 0, step.rows * shape.heads * 4, byWarps ? selectChunk * 4 : 64);
   SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
@@ -372,7 +382,7 @@ static void emitBlockTopk(StepLowering &step, m3::BlockTopkOp op, int64_t layer,
   MLIRContext *context = step.module.getContext();
   int64_t heads = cast<RankedTensorType>(result.getType()).getDimSize(1);
   IndexShape shape = {heads, 0, int64_t(op.getK()), int64_t(op.getInit()), int64_t(op.getLocal())};
-  Schedule schedule = step.schedule("block_topk", {{"k", shape.k}});
+  Schedule schedule = topkSchedule(step, shape.k);
   std::string name = formatv("block_topk_{0}x{1}_{2}_{3}{4}", shape.heads, shape.k, shape.init,
                              shape.local, spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {

@@ -60,7 +60,8 @@ LogicalResult
 emitPartedAttention(StepLowering &step, const CachePages &cache, const AttentionShape &shape,
                     const Schedule &schedule, const AttentionOperands &operands,
                     const std::optional<PartMemory> &memory,
-                    function_ref<void(KernelBuilder &, const AttentionParameters &)> emit) {
+                    function_ref<void(KernelBuilder &, const AttentionParameters &)> emit,
+                    int64_t tileRows) {
   std::string name =
       attentionName(cache, shape, {operands.query.element, operands.mean.element}, schedule);
   tile::KernelOp kernel = step.kernel(name, [&] {
@@ -75,8 +76,9 @@ emitPartedAttention(StepLowering &step, const CachePages &cache, const Attention
   if (operands.selection)
     arguments.push_back({operands.selection, planir::Access::Read});
   arguments.push_back({operands.mean.buffer, planir::Access::Write});
+  int64_t tiles = llvm::divideCeil(step.rows, tileRows);
   if (memory) {
-    int64_t items = step.rows * shape.kvHeads, slots = items * memory->slots;
+    int64_t items = tiles * shape.kvHeads, slots = items * memory->slots;
     FailureOr<Value> counters = step.counters(items * memory->counters);
     if (failed(counters))
       return failure();
@@ -86,7 +88,7 @@ emitPartedAttention(StepLowering &step, const CachePages &cache, const Attention
          {step.scratch("attention_rows", 0, 0, slots * rowBytes), planir::Access::Write},
          {*counters, planir::Access::ReadWrite}});
   }
-  step.launch(kernel, arguments, {{schedule.at("parts"), 0}, {shape.kvHeads, 0}, {step.rows, 0}},
+  step.launch(kernel, arguments, {{schedule.at("parts"), 0}, {shape.kvHeads, 0}, {tiles, 0}},
               operands.label);
   return success();
 }

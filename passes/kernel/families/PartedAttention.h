@@ -17,7 +17,7 @@ struct AttentionOperands {
   std::string label;
 };
 
-/// What parts leave in memory, of each row and KV head.
+/// What parts leave in memory, of each row, or tile of rows, and KV head.
 struct PartMemory {
   int64_t slots, counters;
   /// Sizes of the values in a slot, attentionHeads · dims numbers; the largest score and the sum of
@@ -38,11 +38,13 @@ struct AttentionParameters {
 std::string attentionName(const CachePages &cache, const AttentionShape &shape,
                           llvm::ArrayRef<Type> elements, const Schedule &schedule);
 
-/// Launches the kernel whose body `emit` makes. Grid: `parts` of the schedule, KV heads, rows.
+/// Launches the kernel whose body `emit` makes. Grid: `parts` of the schedule, KV heads, rows or
+/// tiles of `tileRows`.
 mlir::LogicalResult emitPartedAttention(
     StepLowering &step, const CachePages &cache, const AttentionShape &shape,
     const Schedule &schedule, const AttentionOperands &operands,
     const std::optional<PartMemory> &memory,
-    llvm::function_ref<void(KernelBuilder &kb, const AttentionParameters &parameters)> emit);
+    llvm::function_ref<void(KernelBuilder &kb, const AttentionParameters &parameters)> emit,
+    int64_t tileRows = 1);
 
 } // namespace m3c::kernel

@@ -1,6 +1,7 @@
 #include "passes/targets/gfx950/Gfx950Schedules.h"
 
 #include "passes/targets/common/WorkPlan.h"
+#include "passes/targets/common/gpu/PlainSchedules.h"
 
 #include <algorithm>
 #include <bit>
@@ -30,6 +31,22 @@ Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
           {"meet", 0}};
 }
 
+/// Rows of a step often choose the same pages: up to eight of them dequantise each once. Their sums
+/// take 37 registers of a lane each: four waves have all registers of a compute unit, for eight
+/// rows (with eight waves four rows would not fit half of them). Lists of pages and queries lie
+/// beside the ring.
+Schedule sharedAttention(const Schedule &problem, const Chip &chip) {
+  int64_t rows = problem.at("rows"), tileRows = std::min<int64_t>(rows, 8);
+  int64_t items = (rows + tileRows - 1) / tileRows * problem.at("kv_heads");
+  int64_t queryBytes = problem.at("cache_bits") == 4 ? 2048 : 4096; // E4M3, FP16
+  int64_t besideRows = tileRows * (queryBytes + 4 * 128 + 4 * problem.at("selected") * tileRows);
+  int64_t parts = std::min<int64_t>(partsFor(chip.facts.units, items), 8);
+  return {{"shared_rows", tileRows},
+          {"consumers", 4},
+          {"stages", (chip.sharedBytes - besideRing - besideRows) / problem.at("page_bytes")},
+          {"parts", int64_t(std::bit_floor(uint64_t(parts)))}};
+}
+
 /// A tile has rows that fill sixteen columns; two tiles of one sequence go together.
 Schedule matrixScores(const Schedule &problem, const Chip &chip) {
   int64_t columns = chip.matrix.columns, tileRows = columns / problem.at("heads");
@@ -46,8 +63,12 @@ Schedule matrixScores(const Schedule &problem, const Chip &chip) {
 Schedule gfx950Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "block_topk")
     return {{"warps", 8}};
+  if (isOn(problem, "plain"))
+    return family == "index_score" ? plainScores(problem) : plainAttention(problem);
   if (family == "index_score")
     return matrixScores(problem, chip);
+  if (isOn(problem, "shared") && problem.at("rows") > 1)
+    return sharedAttention(problem, chip);
   return matrixAttention(problem, chip);
 }
 

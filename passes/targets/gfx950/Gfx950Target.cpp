@@ -14,15 +14,14 @@ namespace {
 
 // Waves of 64 lanes, 160 KiB of LDS of a compute unit (64 bytes of it hold an answer that waves
 // give each other), 512 vector registers of each lane that the waves of a SIMD share, four SIMDs:
-// CDNA4 instruction set architecture reference guide and white paper. 128 registers are what
-// sixteen waves of a compute unit have each. Bandwidth, compute units and dense peaks are those of
-// the MI355X's data sheet.
+// CDNA4 instruction set architecture reference guide and white paper. Bandwidth, compute units and
+// dense peaks are those of the MI355X's data sheet.
 constexpr const char *sheet = "CDNA4 ISA guide and data sheets of the vendor, not looked up again";
 const Chip chipRows[] = {
     {"gfx950",
      {"gfx950"},
      64,
-     128,
+     512,
      160 * 1024 - 64,
      1,
      false,
@@ -40,6 +39,10 @@ const Atom atomRows[] = {
     {"mfma_16x16x128_e4m3", "tile.mma", "e4m3", "", "mmaFragments", "v_mfma_f32_16x16x128_f8f6f4"},
     {"mfma_16x16x32_f16", "tile.mma", "f16", "", "mmaFragments", "v_mfma_f32_16x16x32_f16"},
     {"cached_e2m1", "tile.load_cached", "e2m1", "", "cached_e2m1", "v_perm_b32"},
+    {"cached_e4m3", "tile.load_cached", "e4m3", "", "cached_e4m3", "v_perm_b32"},
+    {"fma_f32_lanes_b", "tile.mma", "", "", "mma", "v_(pk_)?fma"},
+    {"fma_f32", "tile.fma", "", "", "fma", "v_(pk_)?fma"},
+    {"group_e4m3", "tile.dequant_group", "", "", "dequantGroup", "ds_bpermute_b32"},
     {"load_lds", "tile.fill_stage", "", "", "copyToShared", "global_load_lds_dwordx4"},
 };
 
@@ -104,12 +107,14 @@ public:
       return false;
     if (family == "block_topk")
       return problem.at("k") <= 32; // a lane for each choice
-    return (family == "index_score" || family == "attention") && problem.at("matrix") &&
-           problem.at("cache_bits") == 4;
+    if (family != "index_score" && family != "attention")
+      return false;
+    return problem.at("matrix") || isOn(problem, "plain");
   }
   llvm::StringRef fallback() const override { return "x86-avx2"; }
   llvm::StringRef emitted() const override {
-    return "index_score, block_topk, attention of NVFP4 caches, in steps of up to 16 rows";
+    return "index_score, block_topk, attention of NVFP4 and, with BF16 activations, FP8 caches, in "
+           "steps of up to 16 rows";
   }
 
   codegen::EntryStyle entryStyle() const override {

@@ -2,6 +2,7 @@
 
 #include "compiler/toolchains/CudaCompiler.h"
 #include "passes/targets/common/WorkPlan.h"
+#include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
 #include <algorithm>
@@ -52,6 +53,8 @@ bool sm100Multiplies(const Chip &chip) {
 Schedule sm100Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "block_topk")
     return {{"warps", 8}};
+  if (isOn(problem, "plain"))
+    return family == "index_score" ? plainScores(problem) : plainAttention(problem);
   // Operands in tensor memory are made by the multiply. One head fills too few columns of scores.
   bool multiplies = problem.at("cache_bits") == 4 && sm100Multiplies(chip);
   bool tensor = problem.at("tensor") && multiplies;

@@ -1,5 +1,6 @@
 #include "passes/targets/sm107/Sm107Schedules.h"
 
+#include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
 namespace m3c {
@@ -40,6 +41,8 @@ static Schedule scores(const Schedule &problem, const Chip &chip) {
 Schedule sm107Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "block_topk")
     return {{"warps", 8}};
+  if (isOn(problem, "plain"))
+    return family == "index_score" ? plainScores(problem) : plainAttention(problem);
   if (family == "index_score")
     return scores(problem, chip);
   Schedule schedule = matrixAttention(problem, {chip.facts.units * attenders, attenderRing, 1});

@@ -1,5 +1,6 @@
 #include "passes/targets/sm90/Sm90Schedules.h"
 
+#include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -144,16 +145,6 @@ Schedule rows(int64_t width) {
   return {{"warps", warps}, {"chunk", chunk}};
 }
 
-/// Products of queries and keys: groups of 16 dimensions lie along half a warp.
-Schedule cacheProduct(int64_t rows, int64_t heads) {
-  int64_t shared = rows < 16 ? 1 : std::clamp<int64_t>(16 / heads, 1, 4);
-  Schedule schedule = {{"rows", shared}, {"chunk", 32}, {"lanes", 16}, {"ring", 1}, {"heads", 2}};
-  while (heads % schedule["heads"])
-    schedule["heads"] /= 2;
-  schedule["keys"] = int64_t(std::bit_floor(uint64_t(16 / schedule["heads"])));
-  return schedule;
-}
-
 /// The H200 ran it.
 Schedule tuned(Schedule schedule) {
   schedule[tunedMark] = 1;
@@ -197,19 +188,12 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
       problem.count("matrix") && problem.at("matrix") && problem.at("activation_bits") == 16;
   if (family == "index_score" && matrix)
     return tuned(matrixScores(problem, {chip.facts.units, 184 * 1024}));
-  if (family == "index_score") {
-    Schedule schedule = cacheProduct(problem.at("rows"), problem.at("heads"));
-    schedule["blocks_per_item"] = 1;
-    return schedule;
-  }
+  if (family == "index_score")
+    return plainScores(problem);
   if (family == "attention" && matrix)
     return tuned(matrixAttention(problem, {chip.facts.units, 168 * 1024, 2, 3}));
   if (family == "attention") {
-    Schedule schedule = cacheProduct(problem.at("rows"), problem.at("group"));
-    schedule["value_heads"] = 4;
-    while (problem.at("group") % schedule["value_heads"])
-      schedule["value_heads"] /= 2;
-    schedule["value_dims"] = 32;
+    Schedule schedule = plainAttention(problem);
     schedule["split"] = schedule["rows"] == 1; // few rows: parts of four pages side by side
     return schedule;
   }

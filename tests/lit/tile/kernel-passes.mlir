@@ -11,7 +11,7 @@
 // COUNTS-NEXT: tile-select-atoms.atoms = 4 (
 
 // LIMITS-DAG: needs 327680 bytes of shared memory, x86-avx2 gives a work item 262144: 65536 too many
-// LIMITS-DAG: carries 32 vector registers through the loop, x86-avx2 has 16
+// LIMITS-DAG: carries 32 vector registers through the loop, a thread of x86-avx2 has 16
 // NOCHIP: there is no chip 'z80'
 
 // SHARED-LABEL: tile.kernel @first

@@ -1,9 +1,13 @@
 // Attention, block scores and the choice of blocks with an NVFP4 cache for waves of 64 lanes: accumulators of 16
 // columns, queries and keys as E4M3 in one product of 128 dims, 32 tokens of values at a time, several waves that
-// bring pages, and barriers of all waves, since those of one role have none. Another cache is the CPU's.
+// bring pages, and barriers of all waves, since those of one role have none. With several rows one kernel for a tile of
+// them, without roles. FP8 keys are E4M3 for block scores; for attention both operands are FP16.
 // RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s
 // RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=32" | FileCheck %s --check-prefix=MANY
 // RUN: sed 's/kv = nvfp4, grid = e4m3/kv = fp8, grid = exact/' %S/lower-matrix-attention.mlir | m3-opt --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s --check-prefix=FP8
+// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16" | FileCheck %s --check-prefix=SHARED
+// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16 schedule=attention.shared=0" | FileCheck %s --check-prefix=APART
+// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=8 schedule=attention.matrix=0,index_score.matrix=0,block_topk.by_warps=0" --tile-select-atoms=chip=gfx950 | FileCheck %s --check-prefix=PLAIN
 // RUN: not m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1 schedule=attention.stages=3" 2>&1 | FileCheck %s --check-prefix=SMALL
 
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}_columns16_consumers12_loaders4_
@@ -34,7 +38,56 @@
 
 // MANY-NOT: load_cached
 // MANY: tile.kernel @attention_{{.*}}{chip = "x86-avx2"
-// FP8: tile.kernel @index_score_fp8_{{.*}}{chip = "x86-avx2"
+// FP8-LABEL: tile.kernel @index_score_fp8_{{.*}}_columns16
+// FP8-NOT: chip =
+// FP8-NOT: tile.code_table
+// FP8: tile.load_cached {{.*}} format e4m3 {{.*}} -> <16x128xf8E4M3FN, mma_a>
+// FP8-LABEL: tile.kernel @attention_fp8_{{.*}}_consumers8
+// FP8-NOT: chip =
+// FP8: tile.alloc : <4x64x8xi16, shared>
+// FP8: tile.load_cached {{.*}} format e4m3 {{.*}} -> <128x32xf16, mma_b>
+// FP8: tile.load_cached {{.*}} limit {{.*}} format e4m3 {{.*}} -> <32x128xf16, mma_b>
+
+// The list of pages: choices, first of each page, places, limits of rows; then a ring that its users fill in turn, one
+// load of keys and of values for eight rows, and values of its own for a row that does not see all tokens of a step.
+// SHARED-LABEL: tile.kernel @attention_{{.*}}_consumers4_parts8_shared_rows8_stages6
+// SHARED-SAME: warps = 4
+// SHARED: tile.ring async 4 : <6, 18432xi8>
+// SHARED: tile.alloc : <8x64x32xi8, shared>
+// SHARED-NOT: tile.roles
+// SHARED: tile.gather
+// SHARED: tile.barrier
+// SHARED: tile.scan
+// SHARED: tile.barrier
+// SHARED: tile.scatter
+// SHARED: tile.barrier
+// SHARED: tile.scatter
+// SHARED: tile.barrier
+// SHARED: tile.fill_stage
+// SHARED: scf.for
+// SHARED: tile.wait
+// SHARED: tile.load_cached {{.*}} -> <128x32xf8E4M3FN, mma_b>
+// SHARED: tile.load_cached {{.*}} limit %c32{{.*}} -> <32x128xf16, mma_b>
+// SHARED: scf.if
+// SHARED-NOT: tile.load_cached
+// SHARED: scf.if
+// SHARED: tile.load_cached {{.*}} limit {{.*}} -> <32x128xf16, mma_b>
+// SHARED: tile.release
+// SHARED: tile.commit
+// SHARED: tile.ring_memory
+// SHARED: tile.arrive
+// SHARED: plan.launch @attention_{{.*}}grid [8, 2, 2]
+// APART-NOT: shared_rows
+// APART: tile.kernel @attention_{{.*}}_consumers8_loaders4
+
+// PLAIN: tile.kernel @index_score_{{.*}}_lanes16
+// PLAIN-NOT: chip =
+// PLAIN: tile.dequant_group {{.*}}atom = "dequantGroup"
+// PLAIN: tile.kernel @block_topk_2x16_0_1_by_warps0
+// PLAIN-NOT: chip =
+// PLAIN: tile.kernel @attention_{{.*}}_lanes16
+// PLAIN-NOT: chip =
+// PLAIN-NOT: mma_a
 
 // The sums of eight waves lie in the ring once it is used up.
 // SMALL: T-R7: '!tile.view<8x8x64x4xf32, shared>' does not fit the memory of '!tile.ring<3, 18432xi8>'

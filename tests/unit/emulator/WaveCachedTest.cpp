@@ -37,7 +37,7 @@ extern "C" __global__ M3_THREADS(64) void page(const u8 *slots, const u16 *query
   for (int i = laneId(); i < 4608 / 4; i += 64)
     storeAt((u32 *)shared + i, loadAt((const u32 *)slots + i));
   barrier();
-  auto q = toOperand(load<OperandA<bf16, 128>>(query, 128));
+  auto q = toE4m3(load<OperandA<bf16, 128>>(query, 128));
 #if defined(QueriesInOrder)
   for (int w = 0; w < 8; w += 2) { // codes as they follow each other
     const u32 even = q.line.v[0][w], odd = q.line.v[0][w + 1];

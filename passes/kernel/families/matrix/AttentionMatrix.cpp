@@ -38,8 +38,9 @@ class MatrixAttention {
 public:
   MatrixAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
                   const AttentionShape &shape, const Schedule &schedule, const MatrixUnit &unit)
-      : kb(kb), m(kb, unit), cache(cache), shape(shape), consumers(schedule.at("consumers")),
-        loaders(loadersOf(schedule)), attendRegisters(choiceOf(schedule, "attend_registers")),
+      : kb(kb), m(kb, unit, cache.paired()), cache(cache), shape(shape),
+        consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
+        attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
         parts(schedule.at("parts")), fan(fanOf(schedule)), product(productOf(schedule)),
         operandTokens(unit.k), cluster(meets(schedule)), batch(kb),

@@ -5,7 +5,7 @@ using namespace mlir;
 namespace m3c::kernel {
 
 Type MatrixTiles::keyElement() {
-  if (unit.e4m3)
+  if (e4m3)
     return Float8E4M3FNType::get(kb.builder().getContext());
   return kb.builder().getF16Type();
 }
@@ -17,12 +17,10 @@ tile::TileType MatrixTiles::right(int64_t k, int64_t columns, Type element) {
 }
 
 SmallVector<int64_t> MatrixTiles::queryBox(int64_t dims) {
-  int64_t k = unit.e4m3 ? unit.k8 : unit.k;
+  int64_t k = e4m3 ? unit.k8 : unit.k;
   return {dims / k, unit.lanes, 16 * k / unit.lanes};
 }
-Type MatrixTiles::queryBits() {
-  return unit.e4m3 ? kb.byteType() : Type(kb.builder().getI16Type());
-}
+Type MatrixTiles::queryBits() { return e4m3 ? kb.byteType() : Type(kb.builder().getI16Type()); }
 SmallVector<int64_t> MatrixTiles::accBox(int64_t columns, int64_t slots) {
   return {slots, columns / unit.columns, unit.lanes, 4};
 }

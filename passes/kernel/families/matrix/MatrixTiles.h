@@ -7,7 +7,9 @@ namespace m3c::kernel {
 
 class MatrixTiles {
 public:
-  MatrixTiles(KernelBuilder &kb, const MatrixUnit &unit) : kb(kb), unit(unit) {}
+  /// `onGrid`: queries lie on the E4M3 grid, as those of NVFP4 caches and all index queries do.
+  MatrixTiles(KernelBuilder &kb, const MatrixUnit &unit, bool onGrid = true)
+      : kb(kb), unit(unit), e4m3(unit.e4m3 && onGrid) {}
 
   /// Operands of products with values: FP16.
   tile::TileType left(int64_t k) { return left(k, kb.builder().getF16Type()); }
@@ -51,6 +53,7 @@ public:
   const MatrixUnit &unit;
 
 private:
+  const bool e4m3; ///< queries and keys are multiplied as E4M3 codes, else as FP16
   Type keyElement();
   tile::TileType left(int64_t k, Type element);
   tile::TileType right(int64_t k, int64_t columns, Type element);

@@ -8,7 +8,8 @@ bool DecodeTarget::emits(llvm::StringRef family, const Schedule &problem) const 
     return false;
   if (family == "block_topk")
     return problem.at("k") <= 32; // a lane for each choice
-  return (family == "index_score" || family == "attention") && problem.at("matrix");
+  return (family == "index_score" || family == "attention") &&
+         (problem.at("matrix") || isOn(problem, "plain"));
 }
 
 } // namespace m3c

@@ -1,6 +1,6 @@
-// Slots of NVFP4 cache pages in shared memory to operands of matrix instructions: codes are looked
+// Slots of cache pages in shared memory to operands of matrix instructions. NVFP4 codes are looked
 // up in a table of E4M3 codes by a byte permutation, four at a time, and get their sign by XOR.
-// Keys stay E4M3, values become FP16, in which E4M3 is exact.
+// Keys stay E4M3 where queries are, values become FP16, in which E4M3 is exact.
 //
 // Lane 16g + r reads of a key the 32 dims from 32g on. Of values it reads dims 8r … 8r + 7 of the
 // eight tokens from 8g on, in the order of their number XOR g: four rows of 64 bytes that a wave
@@ -58,23 +58,57 @@ M3_INLINE Line<e4m3, K> keyLine(const u8 *codes, const u8 *scales, const u8 *tab
   return line;
 }
 
+/// The same of E4M3 codes, in the order of the element; in FP16.
+M3_INLINE void keyWords(const u8 *codes, int token, u32 (&words)[8]) {
+  M3_UNROLL for (int half = 0; half < 2; ++half) {
+    const uint4 four =
+        loadWide<uint4>((const uint4 *)(codes + token * 128) + 2 * partOfLane() + half);
+    words[4 * half] = four.x, words[4 * half + 1] = four.y;
+    words[4 * half + 2] = four.z, words[4 * half + 3] = four.w;
+  }
+}
+template <int K> M3_INLINE void plainKeyLine(const u8 *codes, int token, Line<e4m3, K> &line) {
+  static_assert(K == 128);
+  u32 words[8];
+  keyWords(codes, token, words);
+  M3_UNROLL for (int i = 0; i < 8; i += 2) {
+    line.v[0][i] = permuteBytes(words[i], words[i + 1], 0x06040200u);
+    line.v[0][i + 1] = permuteBytes(words[i], words[i + 1], 0x07050301u);
+  }
+}
+template <int K> M3_INLINE void plainKeyLine(const u8 *codes, int token, Line<f16, K> &line) {
+  static_assert(K == 128);
+  u32 words[8];
+  keyWords(codes, token, words);
+  M3_UNROLL for (int i = 0; i < 8; ++i) {
+    line.v[i / 2][i % 2 * 2] = f16OfE4m3Low(words[i]);
+    line.v[i / 2][i % 2 * 2 + 1] = f16OfE4m3High(words[i]);
+  }
+}
+
+/// Keys as rows, or as columns: `line` gives that of a token.
 template <class T> struct CachedKeys;
-template <int K> struct CachedKeys<OperandA<e4m3, K>> {
-  static M3_INLINE OperandA<e4m3, K> from(const u8 *codes, const u8 *scales, const u8 *table) {
-    return {keyLine<K>(codes, scales, table, rowOfLane())};
+template <class E, int K> struct CachedKeys<OperandA<E, K>> {
+  template <class F> static M3_INLINE OperandA<E, K> from(F line) {
+    OperandA<E, K> keys;
+    line(rowOfLane(), keys.line);
+    return keys;
   }
 };
-template <int K> struct CachedKeys<OperandB<e4m3, K, 32>> {
-  static M3_INLINE OperandB<e4m3, K, 32> from(const u8 *codes, const u8 *scales, const u8 *table) {
+template <class E, int K> struct CachedKeys<OperandB<E, K, 32>> {
+  template <class F> static M3_INLINE OperandB<E, K, 32> from(F line) {
     const int q = rowOfLane() / 4, b = rowOfLane() % 4;
-    OperandB<e4m3, K, 32> keys;
-    M3_UNROLL for (int e = 0; e < 2; ++e) keys.line[e] =
-        keyLine<K>(codes, scales, table, 8 * q + ((4 * e + b) ^ q));
+    OperandB<E, K, 32> keys;
+    M3_UNROLL for (int e = 0; e < 2; ++e) line(8 * q + ((4 * e + b) ^ q), keys.line[e]);
     return keys;
   }
 };
 template <class T> M3_INLINE T cached_e2m1(const u8 *codes, const u8 *scales, const u8 *table) {
-  return CachedKeys<T>::from(codes, scales, table);
+  return CachedKeys<T>::from(
+      [=](int token, Line<e4m3, 128> &line) { line = keyLine<128>(codes, scales, table, token); });
+}
+template <class T> M3_INLINE T cached_e4m3(const u8 *codes) {
+  return CachedKeys<T>::from([=](int token, auto &line) { plainKeyLine(codes, token, line); });
 }
 
 //===- Values ---------------------------------------------------------------------------------===//
@@ -116,6 +150,27 @@ M3_INLINE T cached_e2m1(const u8 *codes, const u8 *scales, const u8 *table, i64 
       u32 dims[4];
       pairsOfTokens(two[0][odd], two[1][odd], dims);
       M3_UNROLL for (int i = 0; i < 4; ++i) values.line[2 * i + odd].v[0][pair] = dims[i];
+    }
+  }
+  return values;
+}
+template <class T> M3_INLINE T cached_e4m3(const u8 *codes, i64 tokens) {
+  const int g = partOfLane();
+  T values;
+  M3_UNROLL for (int pair = 0; pair < 4; ++pair) {
+    uint2 two[2];
+    M3_UNROLL for (int i = 0; i < 2; ++i) {
+      const int token = 8 * g + ((2 * pair + i) ^ g);
+      const uint2 words = loadWide<uint2>((const uint2 *)codes + token * 16 + rowOfLane());
+      const u32 seen = token < tokens ? ~0u : 0u;
+      two[i] = uint2{words.x & seen, words.y & seen};
+    }
+    u32 low[4], high[4];
+    pairsOfTokens(two[0].x, two[1].x, low);
+    pairsOfTokens(two[0].y, two[1].y, high);
+    M3_UNROLL for (int i = 0; i < 4; ++i) {
+      values.line[i].v[0][pair] = low[i];
+      values.line[4 + i].v[0][pair] = high[i];
     }
   }
   return values;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "boxes.h"
+#include "ring.h"
 
 /// Addresses of scalars are equal in all lanes.
 template <class T> M3_INLINE T loadScalar(const T *p) { return uniform(loadAt(p)); }
@@ -11,6 +12,9 @@ template <class T, class V> M3_INLINE void storeScalar(T *p, V value) {
     storeAt(p, value);
   warpBarrier();
 }
+
+/// The chip has no instruction that brings memory into a cache and nowhere else.
+template <int Bytes, class T> M3_INLINE void copyAhead(const T *) {}
 
 M3_INLINE i64 warpId() { return uniform(threadNumber() / warpLanes); }
 

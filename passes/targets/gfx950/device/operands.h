@@ -5,7 +5,8 @@
 // 16g + r then has row r of a left operand, column r of each sixteen of a right one, of the
 // accumulator row r and of its columns 16n … those from 4g to 4g + 3. So a lane has to do with one
 // row, and what it computes of it is what it needs as the next left operand. Of K = 128 dims lane
-// 16g + r has the 32 from 32g on, of K = 32 tokens eight.
+// 16g + r has the 32 from 32g on, in FP16 eight of them for each of four instructions; of K = 32
+// tokens it has eight.
 #pragma once
 
 #include "memory.h"
@@ -208,12 +209,20 @@ template <int K> M3_INLINE Line<e4m3, K> lineToE4m3(const Line<bf16, K> &in) {
   return out;
 }
 /// BF16 operands in E4M3.
-template <int K> M3_INLINE OperandA<e4m3, K> toOperand(const OperandA<bf16, K> &in) {
+template <int K> M3_INLINE OperandA<e4m3, K> toE4m3(const OperandA<bf16, K> &in) {
   return {lineToE4m3(in.line)};
 }
-template <int K, int N> M3_INLINE OperandB<e4m3, K, N> toOperand(const OperandB<bf16, K, N> &in) {
+template <int K, int N> M3_INLINE OperandB<e4m3, K, N> toE4m3(const OperandB<bf16, K, N> &in) {
   OperandB<e4m3, K, N> out;
   M3_UNROLL for (int n = 0; n < N / 16; ++n) out.line[n] = lineToE4m3(in.line[n]);
+  return out;
+}
+
+/// A BF16 left operand in FP16: what lies below 2^-14 keeps a step of 2^-24.
+template <int K> M3_INLINE OperandA<f16, K> toOperand(const OperandA<bf16, K> &in) {
+  OperandA<f16, K> out;
+  M3_UNROLL for (int i = 0; i < K / 8; ++i) out.line.v[i / 4][i % 4] =
+      packF16(bitsAs<f32>(in.line.v[i] << 16), bitsAs<f32>(in.line.v[i] & 0xffff0000u));
   return out;
 }
 
@@ -287,7 +296,18 @@ template <int N> struct LoadRegisters<FragmentAcc<N>> {
     return acc;
   }
 };
-/// Left operands: lane l, eight words.
+/// Left operands: lane l, of each instruction its words.
+template <int K> struct LoadRegisters<OperandA<f16, K>> {
+  static M3_INLINE OperandA<f16, K> from(const u16 *p) {
+    OperandA<f16, K> a;
+    M3_UNROLL for (int s = 0; s < K / 32; ++s) {
+      const uint4 words = loadWide<uint4>(p + (s * warpLanes + laneId()) * 8);
+      a.line.v[s][0] = words.x, a.line.v[s][1] = words.y;
+      a.line.v[s][2] = words.z, a.line.v[s][3] = words.w;
+    }
+    return a;
+  }
+};
 template <int K> struct LoadRegisters<OperandA<e4m3, K>> {
   static M3_INLINE OperandA<e4m3, K> from(const u8 *p) {
     OperandA<e4m3, K> a;
@@ -307,6 +327,12 @@ template <int K> M3_INLINE void storeRegisters(const OperandA<e4m3, K> &a, u8 *p
     const u32 *const from = a.line.v[s] + 4 * half;
     storeWide(p + (s * warpLanes + laneId()) * 32 + 16 * half,
               uint4{from[0], from[1], from[2], from[3]});
+  }
+}
+template <int K> M3_INLINE void storeRegisters(const OperandA<f16, K> &a, u16 *p) {
+  M3_UNROLL for (int s = 0; s < K / 32; ++s) {
+    const u32(&v)[4] = a.line.v[s];
+    storeWide(p + (s * warpLanes + laneId()) * 8, uint4{v[0], v[1], v[2], v[3]});
   }
 }
 template <int N> M3_INLINE void storeRegisters(const FragmentAcc<N> &acc, f32 *p) {

@@ -8,3 +8,4 @@
 #include "memory.h"
 #include "operands.h"
 #include "scalar.h"
+#include "stored.h"

@@ -3,6 +3,7 @@
 
 #include "atoms.h"
 #include "boxes.h"
+#include "ring.h"
 
 template <class T> M3_INLINE T loadScalar(const T *p) { return loadAt(p); }
 template <class T, class V> M3_INLINE void storeScalar(T *p, V value) {
@@ -109,15 +110,4 @@ template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {
     if (laneId() == 0)
       arriveAt(empty + stage(i));
   }
-};
-
-/// Stages of equal buffers. One warp is producer and consumer, so a position is enough.
-template <class T, int Stages, int Elements> struct Ring {
-  T *base;
-  int head = 0, tail = 0;
-  M3_INLINE explicit Ring(T *base) : base(base) {}
-  M3_INLINE T *acquire() { return base + i64(head) * Elements; }
-  M3_INLINE void commit() { head = head + 1 == Stages ? 0 : head + 1; }
-  M3_INLINE T *wait() { return base + i64(tail) * Elements; }
-  M3_INLINE void release() { tail = tail + 1 == Stages ? 0 : tail + 1; }
 };

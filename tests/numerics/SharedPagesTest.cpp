@@ -1,0 +1,202 @@
+// Attention in which a page that several rows have chosen is dequantised once, against the
+// reference on the kernel's own selection.
+//
+// Scores are sums of exact products in FP32, within (D + 1) · 2^-24 · Σ |q k|. Attention weights
+// are rounded to FP16, in numerator and denominator alike (2^-11 of each), e^x is within 2^-21;
+// sums of n keys are FP32 (n · 2^-24). Where the pages are cut and in which order they are added
+// changes results within this bound only.
+#include "runtime/base/Error.h"
+#include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tests/numerics/Scene.h"
+
+#include "gtest/gtest.h"
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+using namespace m3c::numerics;
+using namespace m3c::interpreter;
+
+namespace {
+
+const std::string chip = "gfx950";
+
+double attentionBound(const Scene &scene, int64_t keys) {
+  double dims = double(scene.spec.cache.headDim), length = std::sqrt(dims) + 5, u = 0x1p-24;
+  double delta = 2 * (dims + 1) * u * scene.scale() * length * length;
+  double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * double(keys) * u;
+  return (2 * delta + weights + sums) * 6; // a value is smaller than 6
+}
+
+SceneSpec small(std::vector<RowAt> rows, int64_t k = 4) {
+  SceneSpec spec;
+  spec.cache.kvHeads = 2;
+  spec.heads = 8;
+  spec.k = k;
+  spec.rows = std::move(rows);
+  return spec;
+}
+
+Tensor selectionOf(const KernelProgram &built, const Scene &scene) {
+  Tensor blocks = Tensor::ofIds({scene.batch.rows(), scene.spec.cache.kvHeads, scene.spec.k});
+  auto chosen = built.buffer<int32_t>("selected_blocks");
+  blocks.ids.assign(chosen.begin(), chosen.begin() + blocks.elements());
+  return blocks;
+}
+
+/// How far the result is from the reference, in bounds; a NaN is infinitely far.
+double distance(const KernelProgram &built, const Scene &scene) {
+  Tensor blocks = selectionOf(built, scene);
+  Tensor expected = scene.attention(&blocks);
+  auto found = built.buffer<float>("attention");
+  double worst = 0, tolerance = attentionBound(scene, scene.spec.k * 128);
+  for (size_t i = 0; i < expected.reals.size(); ++i) {
+    double away = std::fabs(double(found[i]) - expected.reals[i]) / tolerance;
+    worst = std::isnan(away) ? INFINITY : std::max(worst, away);
+  }
+  return worst;
+}
+
+std::vector<float> check(Scene &scene, int64_t rows,
+                         const std::vector<std::string> &schedule = {}) {
+  KernelProgram &built = program(scene.spec, chip, rows, schedule);
+  bool shared = false;
+  for (const auto &[name, kernel] : built.kernels)
+    shared |= name.find("shared_rows") != std::string::npos;
+  EXPECT_TRUE(shared);
+  built.run(scene.input());
+  EXPECT_LE(distance(built, scene), 1) << "bucket " << rows;
+  auto found = built.buffer<float>("attention");
+  return {found.begin(), found.begin() + scene.query.elements()};
+}
+
+/// Sequences' first blocks become those of sequence 0.
+void shareBeginning(Scene &scene, int64_t blocks) {
+  for (std::vector<int32_t> &pages : scene.batch.pageTable)
+    std::copy_n(scene.batch.pageTable[0].begin(), blocks, pages.begin());
+}
+
+/// All rows choose the same pages; rows of a page see different numbers of its keys.
+TEST(SharedPages, RowsOfOneSequence) {
+  for (auto [first, count, bucket] : std::vector<std::tuple<int32_t, int32_t, int64_t>>{
+           {0, 2, 2}, {126, 4, 4}, {380, 7, 8}, {31, 3, 8}, {120, 16, 16}}) {
+    Scene scene(small(chunkOf(0, first, count)));
+    check(scene, bucket);
+  }
+}
+
+/// Of more pages than a row may choose, each row chooses its own.
+TEST(SharedPages, RowsThatShareSomePages) {
+  std::vector<RowAt> rows = chunkOf(0, 1200, 7);
+  rows.push_back({0, 700});
+  for (const RowAt &row : chunkOf(1, 1000, 3))
+    rows.push_back(row);
+  Scene scene(small(rows));
+  check(scene, 16);
+  scene.keepRows({0, 1, 2, 3, 4, 5, 6, 7});
+  KernelProgram &built = program(scene.spec, chip, 8);
+  check(scene, 8);
+  Tensor blocks = selectionOf(built, scene);
+  std::set<int32_t> all(blocks.ids.begin(), blocks.ids.begin() + blocks.elements());
+  EXPECT_GT(all.size(), size_t(scene.spec.k + 2)); // pages of one row alone among them
+}
+
+TEST(SharedPages, LengthsWithoutACommonPage) {
+  std::vector<RowAt> rows;
+  for (int32_t length : {1, 127, 128, 129, 2047, 2048, 2049})
+    rows.push_back({int32_t(rows.size()), length - 1});
+  Scene scene(small(rows, 16));
+  check(scene, 8);
+  scene.keepRows({6, 0, 3});
+  check(scene, 4);
+}
+
+/// Requests with a common beginning have the same physical pages there.
+TEST(SharedPages, RequestsWithACommonBeginning) {
+  Scene scene(small({{0, 500}, {1, 400}, {2, 700}, {2, 701}, {3, 384}, {0, 501}}));
+  shareBeginning(scene, 3);
+  check(scene, 8);
+  scene.keepRows({0, 2});
+  check(scene, 2);
+}
+
+TEST(SharedPages, Heads) {
+  for (auto [heads, kvHeads] : std::vector<std::pair<int64_t, int64_t>>{{16, 1}, {3, 3}, {64, 4}}) {
+    SceneSpec spec = small(chunkOf(0, 300, 3), 2);
+    spec.heads = heads;
+    spec.cache.kvHeads = kvHeads;
+    Scene scene(spec);
+    check(scene, 4);
+  }
+}
+
+/// Up to 32 pages of a row, and lists that do not fill the last lanes.
+TEST(SharedPages, Choices) {
+  for (int64_t k : {1, 3, 32}) {
+    std::vector<RowAt> rows = chunkOf(0, 640, 3);
+    rows.push_back({1, 100});
+    Scene scene(small(rows, k));
+    check(scene, 4);
+  }
+}
+
+TEST(SharedPages, NoRows) {
+  Scene scene(small({}));
+  KernelProgram &built = program(scene.spec, chip, 8);
+  StepInput input = scene.input();
+  input.blocks = 4;
+  built.run(input);
+  for (float value : built.buffer<float>("attention"))
+    ASSERT_TRUE(std::isnan(value)) << "a row of padding was written";
+}
+
+/// The order of additions depends on the parts and on which rows are together, not on the ring.
+TEST(SharedPages, Schedules) {
+  std::vector<RowAt> rows = chunkOf(0, 900, 5);
+  rows.push_back({1, 300});
+  Scene scene(small(rows));
+  for (auto [tile, parts] :
+       std::vector<std::pair<const char *, const char *>>{{"1", "2"}, {"3", "1"}, {"3", "8"}}) {
+    std::vector<std::string> cut = {std::string("attention.shared_rows=") + tile,
+                                    std::string("attention.parts=") + parts};
+    std::vector<float> first;
+    for (const char *stages : {"3", "6"}) {
+      std::vector<std::string> schedule = cut;
+      schedule.push_back(std::string("attention.stages=") + stages);
+      std::vector<float> found = check(scene, 8, schedule);
+      EXPECT_TRUE(first.empty() || found == first);
+      first = found;
+    }
+  }
+  check(scene, 8, {"attention.shared_rows=4", "attention.consumers=8"});
+}
+
+/// A value of a later token does not touch the rows before it, though they share its page.
+TEST(SharedPages, LaterTokensDoNotMatter) {
+  Scene scene(small(chunkOf(0, 130, 4)));
+  const std::vector<double> large(size_t(scene.spec.cache.headDim), 1000.0);
+  std::vector<float> before = check(scene, 4);
+  for (int64_t head = 0; head < scene.spec.cache.kvHeads; ++head)
+    scene.write(Lane::Value, 0, 133, head, large);
+  KernelProgram &built = program(scene.spec, chip, 4);
+  built.run(scene.input());
+  auto after = built.buffer<float>("attention");
+  size_t three = size_t(3 * scene.query.width());
+  EXPECT_TRUE(std::equal(before.begin(), before.begin() + std::ptrdiff_t(three), after.begin()));
+  EXPECT_NE(before[three], after[three]);
+}
+
+/// The kernel that dequantises a page for each row gives nearly the same.
+TEST(SharedPages, BothFormsAgree) {
+  std::vector<RowAt> rows = chunkOf(0, 700, 5);
+  rows.push_back({1, 127});
+  Scene scene(small(rows));
+  std::vector<float> shared = check(scene, 8);
+  KernelProgram &apart = program(scene.spec, chip, 8, {"attention.shared=0"});
+  for (const auto &[name, kernel] : apart.kernels)
+    EXPECT_EQ(name.find("shared_rows"), std::string::npos);
+  apart.run(scene.input());
+  EXPECT_LE(distance(apart, scene), 1);
+}
+
+} // namespace
