@@ -141,7 +141,9 @@ LogicalResult OperandQueriesOp::verify() {
   return success();
 }
 
-static LogicalResult verifySlot(Operation *op, ViewType codes, ViewType scales) {
+static LogicalResult verifySlot(Operation *op, ViewType codes, ViewType scales, StringRef product) {
+  if (product != "multiply" && product != "detour")
+    return op->emitOpError("T-N9: a product is 'multiply' or 'detour', found '") << product << "'";
   if (isView(codes, Space::Shared, {128, 64}, 8) && isView(scales, Space::Shared, {1024}, 8))
     return success();
   return op->emitOpError("T-N9: codes of 128 tokens of 128 dims and their scales in shared memory "
@@ -153,7 +155,7 @@ LogicalResult TensorKeysOp::verify() {
   ViewType part = getPart().getType();
   if (!isView(part, Space::Tensor, {128, 32}, 32))
     return emitOpError("T-N10: 32 columns of tensor memory hold 128 dims, found ") << part;
-  return verifySlot(*this, getCodes().getType(), getScales().getType());
+  return verifySlot(*this, getCodes().getType(), getScales().getType(), getProduct());
 }
 
 LogicalResult OperandValuesOp::verify() {
@@ -161,7 +163,7 @@ LogicalResult OperandValuesOp::verify() {
   if (!isView(operand, Space::Shared, {2, 128, 64}, 16))
     return emitOpError("T-N11: 2x128x64 elements of 16 bits in shared memory expected, found ")
            << operand;
-  return verifySlot(*this, getCodes().getType(), getScales().getType());
+  return verifySlot(*this, getCodes().getType(), getScales().getType(), getProduct());
 }
 
 LogicalResult OperandWeightsOp::verify() {

@@ -113,12 +113,14 @@ def Tile_TensorKeysOp : Tile_Op<"tensor_keys"> {
   let summary = "keys of a cache slot to the left operand of a product, E4M3 in tensor memory";
   let description = [{
     The slot is in shared memory: `codes` [128, bytes] of e2m1 and their `scales`, token by token. Four warps
-    together; each does the tokens that are its lanes. Values are code times scale, nearest even, saturating.
+    together; each does the tokens that are its lanes. Values are code times scale, nearest even, saturating:
+    `multiply` by an instruction for both, `detour` by way of FP16, which holds the products exactly.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$codes, Arg<Tile_ViewType, "", [MemRead]>:$scales,
-                       Arg<Tile_ViewType, "", [MemWrite]>:$part, OptionalAttr<StrAttr>:$atom);
+                       StrAttr:$product, Arg<Tile_ViewType, "", [MemWrite]>:$part,
+                       OptionalAttr<StrAttr>:$atom);
   let assemblyFormat = [{
-    $codes `scales` $scales `,` $part attr-dict `:` type($codes) `,` type($scales) `,` type($part)
+    $codes `scales` $scales `product` $product `,` $part attr-dict `:` type($codes) `,` type($scales) `,` type($part)
   }];
   let hasVerifier = 1;
 }
@@ -131,10 +133,10 @@ def Tile_OperandValuesOp : Tile_Op<"operand_values"> {
     run ^ token mod 8. Rows of the product are dims, so the operand is read with its rows next to each other.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$codes, Arg<Tile_ViewType, "", [MemRead]>:$scales,
-                       Index:$limit, Arg<Tile_ViewType, "", [MemWrite]>:$operand,
-                       OptionalAttr<StrAttr>:$atom);
+                       StrAttr:$product, Index:$limit,
+                       Arg<Tile_ViewType, "", [MemWrite]>:$operand, OptionalAttr<StrAttr>:$atom);
   let assemblyFormat = [{
-    $codes `scales` $scales `limit` $limit `,` $operand attr-dict
+    $codes `scales` $scales `product` $product `limit` $limit `,` $operand attr-dict
     `:` type($codes) `,` type($scales) `,` type($operand)
   }];
   let hasVerifier = 1;

@@ -25,11 +25,14 @@ struct Row {
   bool sparse;
   std::vector<const char *> mustHave, mustNotHave;
   int64_t workItems; ///< of a multiprocessor, as the schedule means it
+  std::vector<std::string> schedule = {};
 };
 
 void PrintTo(const Row &row, std::ostream *out) {
   *out << row.chip << " " << row.family << ", " << row.rows << " rows, " << row.indexHeads
        << " index heads" << (row.sparse ? "" : ", dense");
+  for (const std::string &choice : row.schedule)
+    *out << ", " << choice;
 }
 
 constexpr const char *local = "\\b(LDL|STL)\\b"; // memory in place of registers
@@ -39,6 +42,7 @@ const Patterns none = {local};
 const Patterns multiplied = {"QMUL4.*SATFINITE", "HMMA\\.16816\\.F32", "UBLKCP"};
 const Patterns tensorScores = {"QMUL4.*SATFINITE", "UTCQMMA", "LDTM", "STTM", "UBLKCP"};
 const Patterns tensorAttention = {"QMUL4.*SATFINITE", "UTCQMMA", "UTCHMMA", "LDTM", "STTM"};
+const Patterns tensorDetour = {"F2FP\\.F16\\.E2M1", "F2FP\\.\\S*E4M3\\.F16", "UTCQMMA"};
 const Patterns exact = {"HMUL2", "F2FP\\.F16\\.E2M1", "HMMA\\.16816\\.F32"};
 const Patterns byGroups = {"FHFMA2\\.F32x2\\.F16x2", "F2FP\\.F16\\.E2M1", "HMMA\\.16816\\.F32"};
 const Patterns byTable = {"HMMA\\.16816\\.F32", "F2FP\\.F16\\.E4M3", "UBLKCP"};
@@ -67,6 +71,25 @@ const Row rowTable[] = {
     {"sm_100a", "attention", 4, 1, true, tensorAttention, none, 1},
     {"sm_100a", "attention", 4, 8, false, tensorAttention, none, 1},
     {"sm_103a", "attention", 4, 8, true, tensorAttention, none, 1},
+    // The same by way of FP16.
+    {"sm_100a",
+     "index_score",
+     4,
+     8,
+     true,
+     tensorDetour,
+     {local, "QMUL4"},
+     1,
+     {"index_score.product=2"}},
+    {"sm_103a",
+     "attention",
+     4,
+     1,
+     true,
+     tensorDetour,
+     {local, "QMUL4"},
+     1,
+     {"attention.product=2"}},
     {"sm_100a", "block_topk", 4, 8, true, {"BAR"}, none, 1},
     // Scales after the products for few rows of one head, else FP16 products.
     {"sm_107a", "index_score", 1, 4, true, byGroups, {local, "HMUL2", "E4M3\\.F16"}, 3},
@@ -139,7 +162,7 @@ TEST_P(Disassembly, IsWhatTheKernelWasWrittenFor) {
   const Row &row = GetParam();
   auto [target, chip] = findChip(row.chip);
   ASSERT_NE(target->inspector().name, "") << target->inspector().absence;
-  KernelProgram program(Scene::module(specOf(row)), row.chip, row.rows);
+  KernelProgram program(Scene::module(specOf(row)), row.chip, row.rows, row.schedule);
   int found = 0;
   for (const auto &[name, kernel] : program.kernels) {
     if (!name.starts_with(row.family) || kernel.standsIn)

@@ -134,6 +134,13 @@ TEST(Tensor, RegistersOfRolesChangeNothing) {
   }
 }
 
+/// Codes times scales by way of FP16, for compilers that lack the instruction: the same E4M3
+/// values.
+TEST(Tensor, ProductsByWayOfFp16AreTheSame) {
+  Scene scene(small({{0, 1500}, {1, 200}, {2, 40}}, true));
+  EXPECT_EQ(check(scene, 4, {"attention.product=2", "index_score.product=2"}), check(scene, 4));
+}
+
 /// Values are all 1: any key too many or too few of the 0xff bytes around shows.
 TEST(Tensor, UnseenKeysCountNothing) {
   SceneSpec spec = small(rowsOfLengths({1, 127, 129, 133, 400}), true);

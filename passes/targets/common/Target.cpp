@@ -18,6 +18,8 @@ llvm::StringRef atomFormat(mlir::Operation *op) {
         .Case("multiply", "e2m1.multiply")
         .Case("detour", "e2m1.detour")
         .Default("e2m1.exact");
+  if (llvm::isa<tile::TensorKeysOp, tile::OperandValuesOp>(op))
+    return op->getAttrOfType<mlir::StringAttr>("product").getValue();
   if (auto attr = op->getAttrOfType<tile::FormatAttr>("format"))
     return tile::stringifyFormat(attr.getValue());
   if (auto mma = llvm::dyn_cast<tile::TensorMmaOp>(op))

@@ -55,13 +55,14 @@ Schedule sm100Schedule(llvm::StringRef family, const Schedule &problem, const Ch
     return {{"warps", 8}};
   if (isOn(problem, "plain"))
     return family == "index_score" ? plainScores(problem) : plainAttention(problem);
-  // Operands in tensor memory are made by the multiply. One head fills too few columns of scores.
-  bool multiplies = problem.at("cache_bits") == 4 && sm100Multiplies(chip);
-  bool tensor = problem.at("tensor") && multiplies;
-  if (family == "index_score" && tensor && problem.at("heads") > 1)
-    return tensorScores(problem, chip);
-  if (family == "attention" && tensor)
-    return tensorAttention(problem, chip);
+  bool packed = problem.at("cache_bits") == 4, multiplies = packed && sm100Multiplies(chip);
+  // One head fills too few columns of scores.
+  bool scores = family == "index_score" && problem.at("heads") > 1;
+  if (packed && problem.at("tensor") && (scores || family == "attention")) {
+    Schedule schedule = scores ? tensorScores(problem, chip) : tensorAttention(problem, chip);
+    schedule["product"] = multiplies ? 1 : 2; // CodeProduct::Multiply, Detour
+    return schedule;
+  }
   // Rings leave room for tables and queries beside them.
   Schedule schedule = family == "index_score"
                           ? matrixScores(problem, {chip.facts.units, 184 * 1024})

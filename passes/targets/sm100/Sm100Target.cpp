@@ -39,9 +39,14 @@ const Atom ownRows[] = {
      "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4\\.SATFINITE"},
     {"cached_detour", "tile.load_cached", "e2m1.detour", "", "cachedByDetour",
      "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
-    {"tensor_keys", "tile.tensor_keys", "", "", "tensorKeys", "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
-    {"operand_values", "tile.operand_values", "", "", "operandValues",
+    {"tensor_keys", "tile.tensor_keys", "multiply", "", "tensorKeys",
      "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
+    {"tensor_keys_detour", "tile.tensor_keys", "detour", "", "tensorKeysByDetour",
+     "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
+    {"operand_values", "tile.operand_values", "multiply", "", "operandValues",
+     "QMUL4\\.E4M3x4\\.E2M1x4\\.E4M3x4"},
+    {"operand_values_detour", "tile.operand_values", "detour", "", "operandValuesByDetour",
+     "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
     {"tensor_mma_e4m3", "tile.tensor_mma", "e4m3", "", "tensorProductE4m3", "UTCQMMA"},
     {"tensor_mma_f16", "tile.tensor_mma", "f16", "", "tensorProductF16", "UTCHMMA"},
     {"tensor_load", "tile.tensor_load", "", "", "loadTensor", "LDTM"},
@@ -64,7 +69,8 @@ public:
     if (sm100Multiplies(chip))
       return {{"FP4 products of " + chip.name, "mul.e4m3x4.e2m1x4.e4m3x4, four at a time",
                "the compiler, " + toolchain(chip) + ", knows it"}};
-    return {{"FP4 products of " + chip.name, "by a table, and none in tensor memory",
+    return {{"FP4 products of " + chip.name,
+             "by way of FP16 in tensor memory, by a table in registers",
              "the compiler, " + toolchain(chip) +
                  ", does not know mul.e4m3x4.e2m1x4.e4m3x4; NVRTC 13.5 does"}};
   }

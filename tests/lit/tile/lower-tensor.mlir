@@ -3,6 +3,8 @@
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1,8" | FileCheck %s
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1" --tile-assign-shared | FileCheck %s --check-prefix=PLACED
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.tensor=0,index_score.tensor=0" | FileCheck %s --check-prefix=PLAIN
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.product=2,index_score.product=2" --tile-select-atoms=chip=sm_100a | FileCheck %s --check-prefix=DETOUR
+// RUN: not m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.product=0" 2>&1 | FileCheck %s --check-prefix=TABLE
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.tensor_stages=16" -o %t
 // RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_100a}))' 2>&1 | FileCheck %s --check-prefix=DEEP
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=16" | FileCheck %s --check-prefix=WIDE
@@ -24,16 +26,16 @@
 // CHECK: tile.tensor_load {{.*}} -> <32x16xf32, lane_rows>
 // CHECK: tile.reduce_lanes max_or_nan
 // CHECK: tile.role "dequantise" warps = 4
-// CHECK: tile.tensor_keys
+// CHECK: tile.tensor_keys {{.*}} product "multiply"
 // CHECK: tile.role "multiply" warps = 1
 // CHECK: tile.operand_queries {{.*}} : <?x128xf32>, <16x128xi8, shared>
 // CHECK: tile.tensor_mma {{.*}} : <128x32xi32, tensor>, <16x128xi8, shared>, <128x16xf32, tensor>
 // CHECK: tile.tensor_free
-// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts8_stages4_tensor_stages4(
+// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts8_product1_stages4_tensor_stages4(
 // CHECK: tile.role "soften" warps = 4
 // CHECK: tile.operand_weights
 // CHECK: tile.role "dequantise" warps = 4
-// CHECK: tile.operand_values
+// CHECK: tile.operand_values {{.*}} product "multiply"
 // CHECK: tile.role "multiply" warps = 1
 // CHECK: tile.tensor_mma {{.*}} : <2x128x64xi16, shared>, <128x16xi16, shared>, <128x16xf32, tensor>
 // CHECK: tile.role "load" warps = 1
@@ -49,8 +51,11 @@
 // PLACED: tile.ring async 4 {offset = 137216 : i64} : <4, 18432xi8>
 // PLACED: tile.gates fills 4 drains 1 {offset = 211008 : i64} : <4>
 
+// DETOUR: tile.tensor_keys {{.*}} product "detour", {{.*}} {atom = "tensorKeysByDetour"}
+// DETOUR: tile.operand_values {{.*}} product "detour" limit {{.*}} {atom = "operandValuesByDetour"}
+// TABLE: T-N9: a product is 'multiply' or 'detour', found 'table'
 // Registers are changed by four warps: the one that multiplies and the one that loads are in one role then.
-// ROLES: tile.kernel @attention_{{.*}}_dequantise_registers200_feed_registers96_parts8_soften_registers200_
+// ROLES: tile.kernel @attention_{{.*}}_dequantise_registers200_feed_registers96_parts8_product1_soften_registers200_
 // ROLES-SAME: residents = 1
 // ROLES-SAME: warps = 12
 // ROLES: tile.role "soften" warps = 4 registers = 200

@@ -41,10 +41,10 @@ tile.kernel @everything(%q: !tile.view<?x128xf32>, %out: !tile.view<?x16xf32>, %
     tile.role "fill" warps = 4 {
       // CHECK: tile.gate_wait empty %{{.*}}[%{{.*}}] : <2>
       tile.gate_wait empty %filled[%c0] : !tile.gates<2>
-      // CHECK: tile.tensor_keys %{{.*}} scales %{{.*}}, %{{.*}} : <128x64xi8, shared>, <1024xi8, shared>, <128x32xi32, tensor>
-      tile.tensor_keys %codes scales %scales, %keys : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.view<128x32xi32, tensor>
-      // CHECK: tile.operand_values %{{.*}} scales %{{.*}} limit %{{.*}}, %{{.*}} : <128x64xi8, shared>, <1024xi8, shared>, <2x128x64xi16, shared>
-      tile.operand_values %codes scales %scales limit %n, %values : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.view<2x128x64xi16, shared>
+      // CHECK: tile.tensor_keys %{{.*}} scales %{{.*}} product "multiply", %{{.*}} : <128x64xi8, shared>, <1024xi8, shared>, <128x32xi32, tensor>
+      tile.tensor_keys %codes scales %scales product "multiply", %keys : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.view<128x32xi32, tensor>
+      // CHECK: tile.operand_values %{{.*}} scales %{{.*}} product "detour" limit %{{.*}}, %{{.*}} : <128x64xi8, shared>, <1024xi8, shared>, <2x128x64xi16, shared>
+      tile.operand_values %codes scales %scales product "detour" limit %n, %values : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.view<2x128x64xi16, shared>
       // CHECK: tile.gate_signal full %{{.*}}[%{{.*}}] : <2>
       tile.gate_signal full %filled[%c0] : !tile.gates<2>
     }

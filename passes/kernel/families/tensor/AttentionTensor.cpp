@@ -29,7 +29,7 @@ class TensorAttention {
 public:
   TensorAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
                   const AttentionShape &shape, const Schedule &schedule)
-      : kb(kb), t(kb), cache(cache), shape(shape), roles(schedule, "soften"),
+      : kb(kb), t(kb, productOf(schedule)), cache(cache), shape(shape), roles(schedule, "soften"),
         stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
         parts(schedule.at("parts")), batch(kb), query(parameters.query), pool(parameters.pool),
         selection(parameters.selection), out(parameters.out), partValues(parameters.partValues),
@@ -150,13 +150,13 @@ private:
       kb.when(kb.less(use, pageCount), [&] {
         t.wait(Gate::Full, dequantised, use);
         t.wait(Gate::Empty, scored, use);
-        t.product(keysOf(use), queries, scoresOf(use), never);
+        t.multiply(keysOf(use), queries, scoresOf(use), never);
         t.commit(Gate::Full, scored, use);
       });
       kb.when(kb.less(kb.index(0), use), [&] {
         Value before = kb.add(use, -1);
         t.wait(Gate::Full, weighted, before);
-        t.product(valuesOf(before), weights, means(), kb.less(kb.index(0), before));
+        t.multiply(valuesOf(before), weights, means(), kb.less(kb.index(0), before));
         t.commit(Gate::Empty, weighted, before);
         t.commit(Gate::Empty, dequantised, before);
       });

@@ -19,7 +19,7 @@ class TensorScores {
 public:
   TensorScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
                const Schedule &schedule)
-      : kb(kb), t(kb), cache(cache), shape(shape), roles(schedule, "score"),
+      : kb(kb), t(kb, productOf(schedule)), cache(cache), shape(shape), roles(schedule, "score"),
         columns(schedule.at("columns")), stages(schedule.at("tensor_stages")),
         rawStages(schedule.at("stages")), tileRows(columns / shape.heads),
         parts(schedule.at("parts")), batch(kb), query(kb.parameter(4)), pool(kb.parameter(5)),
@@ -134,7 +134,7 @@ private:
       eachPage(run, [&](Value use, Value) {
         t.wait(Gate::Full, dequantised, use);
         t.wait(Gate::Empty, scored, use);
-        t.product(keysOf(use), queries, sumsOf(use), never);
+        t.multiply(keysOf(use), queries, sumsOf(use), never);
         t.commit(Gate::Full, scored, use);
         t.commit(Gate::Empty, dequantised, use);
       });

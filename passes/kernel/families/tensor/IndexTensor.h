@@ -15,9 +15,9 @@ bool tensorScoresServe(const IndexShape &shape, m3::CacheType cache, Value query
 /// Parameters: batch rows, index queries [rows · heads, dims], pool (at the layer's index slot),
 /// scores [rows · heads · page-table row length]. Work item: a tile of rows × a part of the blocks
 /// of each sequence in it. Schedule: `columns` (16 or 32: rows · heads of a tile at most), `stages`
-/// (raw pages), `tensor_stages` (dequantised ones, no fewer), `parts`, `score_registers`,
-/// `dequantise_registers`, `feed_registers` (TensorRoles; 0: those that a work item begins with).
-/// Products are exact, so are scores whose sums fit FP32.
+/// (raw pages), `tensor_stages` (dequantised ones, no fewer), `parts`, `product` (CodeProduct:
+/// Multiply or Detour), `score_registers`, `dequantise_registers`, `feed_registers` (TensorRoles;
+/// 0: those that a work item begins with). Products are exact, so are scores whose sums fit FP32.
 void emitTensorScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
                       const Schedule &schedule);
 

@@ -56,12 +56,18 @@ std::pair<Value, Value> TensorTiles::slot(Value stage, int64_t offset) {
           part(offset + codeBytes, {m3::blockTokens * dims / 16})};
 }
 
+StringRef TensorTiles::spellProduct() const {
+  // The verifier takes two of them.
+  static constexpr StringLiteral names[] = {"table", "multiply", "detour", "exact", "groups"};
+  return names[size_t(product)];
+}
 void TensorTiles::keys(std::pair<Value, Value> slot, Value part) {
-  tile::TensorKeysOp::create(kb.builder(), slot.first, slot.second, part, StringAttr());
+  tile::TensorKeysOp::create(kb.builder(), slot.first, slot.second, spellProduct(), part,
+                             StringAttr());
 }
 void TensorTiles::values(std::pair<Value, Value> slot, Value limit, Value operand) {
-  tile::OperandValuesOp::create(kb.builder(), slot.first, slot.second, limit, operand,
-                                StringAttr());
+  tile::OperandValuesOp::create(kb.builder(), slot.first, slot.second, spellProduct(), limit,
+                                operand, StringAttr());
 }
 
 tile::TileType TensorTiles::rows(int64_t columns, Type element) {

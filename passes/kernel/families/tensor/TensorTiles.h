@@ -1,7 +1,7 @@
 // Tensor memory, gates and rows that lanes hold, tersely: for kernels that multiply there.
 #pragma once
 
-#include "passes/kernel/families/CachePages.h"
+#include "passes/kernel/families/matrix/MatrixTiles.h"
 
 namespace m3c::kernel {
 
@@ -31,7 +31,8 @@ struct TensorRoles {
 
 class TensorTiles {
 public:
-  explicit TensorTiles(KernelBuilder &kb) : kb(kb) {}
+  /// `product`: how codes of slots are multiplied by their scales, Multiply or Detour.
+  TensorTiles(KernelBuilder &kb, CodeProduct product) : kb(kb), product(product) {}
 
   //===- Memory and gates
   /// At least `columns`.
@@ -50,7 +51,7 @@ public:
   }
 
   //===- Products
-  void product(Value left, Value right, Value sums, Value accumulate) {
+  void multiply(Value left, Value right, Value sums, Value accumulate) {
     tile::TensorMmaOp::create(kb.builder(), left, right, sums, accumulate, mlir::StringAttr());
   }
   /// Codes and scales of a slot that lies at byte `offset` of a stage.
@@ -73,6 +74,11 @@ public:
   void storeLanes(Value rows, Value view, mlir::ValueRange indices);
 
   KernelBuilder &kb;
+
+private:
+  llvm::StringRef spellProduct() const;
+
+  CodeProduct product;
 };
 
 /// Whether products of tensor memory read such a cache, NVFP4 whose values are E4M3, 128 dims, with

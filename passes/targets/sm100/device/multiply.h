@@ -7,6 +7,8 @@
 struct MultipliedProduct {
   /// Of a scale byte, for each of four codes.
   static M3_INLINE u32 scale(u8 byte) { return permuteBytes(byte, 0, 0); }
+  /// Of the byte of a word that each nibble of `select` names; byte 4 is 0.
+  static M3_INLINE u32 scaleOf(u32 word, u32 select) { return permuteBytes(word, 0, select); }
   static M3_INLINE u32 codes(u32 word, int half, u32 scale) {
     return multiplyE2m1E4m3((u16)(word >> 16 * half), scale);
   }

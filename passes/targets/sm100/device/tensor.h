@@ -229,32 +229,35 @@ M3_INLINE void operandQueries(const T *from, i64 stride, i64 rows, u8 *operand) 
   warpBarrier();
 }
 
-/// Sixteen packed codes and their scale, repeated in each byte, to sixteen E4M3 codes.
-M3_INLINE void multiplyGroup(u32 low, u32 high, u32 scale, u32 *out) {
-  out[0] = multiplyE2m1E4m3((u16)low, scale);
-  out[1] = multiplyE2m1E4m3((u16)(low >> 16), scale);
-  out[2] = multiplyE2m1E4m3((u16)high, scale);
-  out[3] = multiplyE2m1E4m3((u16)(high >> 16), scale);
+/// Sixteen packed codes and their scale, as P takes it, to sixteen E4M3 codes.
+template <class P> M3_INLINE void multiplyGroup(u32 low, u32 high, u32 scale, u32 *out) {
+  M3_UNROLL for (int i = 0; i < 4; ++i) out[i] = P::codes(i < 2 ? low : high, i % 2, scale);
 }
 
 /// The warp's tokens, a key in each lane: 32 columns.
-M3_INLINE void tensorKeys(const u8 *codes, const u8 *scales, u32 address) {
+template <class P> M3_INLINE void tensorKeysBy(const u8 *codes, const u8 *scales, u32 address) {
   const int token = tensorLane();
   const uint2 eight = loadWide<uint2>((const uint2 *)scales + token);
   u32 words[32];
   M3_UNROLL for (int i = 0; i < 4; ++i) {
     const uint4 four = loadWide<uint4>((const uint4 *)codes + token * 4 + i);
     const u32 scale = i < 2 ? eight.x : eight.y;
-    multiplyGroup(four.x, four.y, permuteBytes(scale, 0, i % 2 ? 0x2222 : 0), words + 8 * i);
-    multiplyGroup(four.z, four.w, permuteBytes(scale, 0, i % 2 ? 0x3333 : 0x1111),
-                  words + 8 * i + 4);
+    multiplyGroup<P>(four.x, four.y, P::scaleOf(scale, i % 2 ? 0x2222 : 0), words + 8 * i);
+    multiplyGroup<P>(four.z, four.w, P::scaleOf(scale, i % 2 ? 0x3333 : 0x1111), words + 8 * i + 4);
   }
   tensorStore(ownLanes(address), words);
   waitTensorStores();
 }
+M3_INLINE void tensorKeys(const u8 *codes, const u8 *scales, u32 address) {
+  tensorKeysBy<MultipliedProduct>(codes, scales, address);
+}
+M3_INLINE void tensorKeysByDetour(const u8 *codes, const u8 *scales, u32 address) {
+  tensorKeysBy<DetourProduct>(codes, scales, address);
+}
 
 /// The warp's tokens: two rows of 64 dims for each, those from `tokens` on zero.
-M3_INLINE void operandValues(const u8 *codes, const u8 *scales, i64 tokens, u16 *operand) {
+template <class P>
+M3_INLINE void operandValuesBy(const u8 *codes, const u8 *scales, i64 tokens, u16 *operand) {
   const int token = tensorLane();
   const u32 select = token < tokens ? (u32)(token % 4) * 0x1111u : 0x4444u; // byte 4: 0
   M3_UNROLL for (int i = 0; i < 4; ++i) {
@@ -262,8 +265,8 @@ M3_INLINE void operandValues(const u8 *codes, const u8 *scales, i64 tokens, u16 
     const uint2 quads = loadWide<uint2>((const uint2 *)scales + token / 4 * 4 + i);
     M3_UNROLL for (int side = 0; side < 2; ++side) {
       u32 products[4], pairs[8];
-      multiplyGroup(side ? four.z : four.x, side ? four.w : four.y,
-                    permuteBytes(side ? quads.y : quads.x, 0, select), products);
+      multiplyGroup<P>(side ? four.z : four.x, side ? four.w : four.y,
+                       P::scaleOf(side ? quads.y : quads.x, select), products);
       M3_UNROLL for (int w = 0; w < 4; ++w) {
         pairs[2 * w] = f16OfE4m3Low(products[w]);
         pairs[2 * w + 1] = f16OfE4m3High(products[w]);
@@ -275,6 +278,12 @@ M3_INLINE void operandValues(const u8 *codes, const u8 *scales, i64 tokens, u16 
     }
   }
   fenceForProducts();
+}
+M3_INLINE void operandValues(const u8 *codes, const u8 *scales, i64 tokens, u16 *operand) {
+  operandValuesBy<MultipliedProduct>(codes, scales, tokens, operand);
+}
+M3_INLINE void operandValuesByDetour(const u8 *codes, const u8 *scales, i64 tokens, u16 *operand) {
+  operandValuesBy<DetourProduct>(codes, scales, tokens, operand);
 }
 
 /// Weights of the warp's tokens; those that the product takes.

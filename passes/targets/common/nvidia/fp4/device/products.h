@@ -10,6 +10,10 @@
 struct DetourProduct {
   /// Of a scale byte, for both halves.
   static M3_INLINE u32 scale(u8 byte) { return f16OfE4m3Low(byte * 0x101u); }
+  /// Of the byte of a word that each nibble of `select` names; byte 4 is 0.
+  static M3_INLINE u32 scaleOf(u32 word, u32 select) {
+    return f16OfE4m3Low(permuteBytes(word, 0, select));
+  }
   /// Four E4M3 codes.
   static M3_INLINE u32 codes(u32 word, int half, u32 scale) {
     return e4m3OfF16(multiplyF16(f16OfE2m1(word, 2 * half), scale)) |
