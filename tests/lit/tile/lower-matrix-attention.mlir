@@ -7,7 +7,7 @@
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.stages=3" 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=256 schedule=attention.loaders=4,attention.attend_registers=216,attention.load_registers=40,attention.residents=2" | FileCheck %s --check-prefix=ROLES
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=256 schedule=attention.attend_registers=216,attention.load_registers=40" -o %t
-// RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_90a}))' 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-check-limits{chip=sm_90a}))' 2>&1 | FileCheck %s --check-prefix=ONE
 
 !cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 128>
 !q = tensor<?x1024xbf16, #m3.storage<e4m3>>

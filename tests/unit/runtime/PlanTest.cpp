@@ -2,6 +2,7 @@
 // byte is found, and inconsistent tables are refused.
 #include "runtime/base/Error.h"
 #include "runtime/plan/Checksum.h"
+#include "runtime/plan/Objects.h"
 #include "runtime/plan/PlanCheck.h"
 #include "runtime/plan/PlanFile.h"
 #include "tests/unit/runtime/ToyPlan.h"
@@ -266,4 +267,52 @@ TEST(PlanWriter, KeepsTheOldFileUntilTheNewOneIsWhole) {
   EXPECT_EQ(std::filesystem::file_size(path), 3u);
   test::toyPlan().publish(path);
   PlanFile::open(path).verify();
+}
+
+/// The toy plan with a second target, "other" for chip "c2", for which generic code stands in.
+PlanFile twoTargets() {
+  PlanWriter writer;
+  TablesT tables = test::toyTables(writer.addSection(SectionKind::Code, test::testKernelCode()));
+  auto other = std::make_unique<TargetT>(*tables.targets[0]);
+  other->name = "other";
+  other->chip = "c2";
+  other->fallback_chip = "generic";
+  tables.targets.push_back(std::move(other));
+  writer.setTables(tables);
+  writer.setManifest("{}");
+  return PlanFile::fromBytes(writer.bytes(), "two.m3plan");
+}
+
+TEST(Objects, TargetsAreFoundByNameAndByChip) {
+  PlanFile file = twoTargets();
+  const Tables &tables = file.tables();
+  EXPECT_EQ(targetNames(tables), (std::vector<std::string>{"toy", "other"}));
+  EXPECT_EQ(findTarget(tables, "other"), tables.targets()->Get(1));
+  EXPECT_EQ(findTarget(tables, "c2"), tables.targets()->Get(1));
+  EXPECT_EQ(findTarget(tables, "c3"), nullptr);
+  try {
+    refuseTarget(tables, file.name(), "c3", "--target");
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()).find("it has code for toy, other"), std::string::npos)
+        << error.what();
+    EXPECT_EQ(error.code(), ExitCode::Usage);
+  }
+}
+
+TEST(Objects, AnotherChipStandsInOnlyWhereTheTargetSaysSo) {
+  PlanFile file = twoTargets();
+  const Tables &tables = file.tables();
+  const Kernel &kernel = *tables.kernels()->Get(0);
+  const Target &toy = *tables.targets()->Get(0), &other = *tables.targets()->Get(1);
+  EXPECT_FALSE(isIncomplete(toy));
+  EXPECT_TRUE(isIncomplete(other));
+  EXPECT_EQ(&requireObject(file, kernel, other), &requireObject(file, kernel, toy));
+  EXPECT_EQ(objectFor(kernel, "c2"), nullptr);
+}
+
+TEST(Objects, GridsFollowThePageTable) {
+  GridDim fixed(12, 0), byBlocks(0, 4);
+  EXPECT_EQ(itemsAlong(fixed, 9), 12u);
+  EXPECT_EQ(itemsAlong(byBlocks, 8), 2u);
+  EXPECT_EQ(itemsAlong(byBlocks, 9), 3u);
 }
