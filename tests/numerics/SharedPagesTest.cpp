@@ -160,7 +160,7 @@ TEST(SharedPages, Schedules) {
   rows.push_back({1, 300});
   Scene scene(small(rows));
   for (auto [tile, parts] :
-       std::vector<std::pair<const char *, const char *>>{{"1", "2"}, {"3", "1"}, {"3", "8"}}) {
+       std::vector<std::pair<const char *, const char *>>{{"1", "1"}, {"3", "8"}}) {
     std::vector<std::string> cut = {std::string("attention.shared_rows=") + tile,
                                     std::string("attention.parts=") + parts};
     std::vector<float> first;
