@@ -26,11 +26,12 @@ struct Row {
   std::vector<const char *> mustHave, mustNotHave;
   int64_t workItems; ///< of a multiprocessor, as the schedule means it
   std::vector<std::string> schedule = {};
+  bool fp8 = false; ///< the cache, with BF16 activations; else NVFP4
 };
 
 void PrintTo(const Row &row, std::ostream *out) {
   *out << row.chip << " " << row.family << ", " << row.rows << " rows, " << row.indexHeads
-       << " index heads" << (row.sparse ? "" : ", dense");
+       << " index heads" << (row.sparse ? "" : ", dense") << (row.fp8 ? ", FP8" : "");
   for (const std::string &choice : row.schedule)
     *out << ", " << choice;
 }
@@ -57,6 +58,8 @@ const Patterns waveScores = {"v_mfma_f32_16x16x128_f8f6f4", "v_perm_b32",
                              "global_load_lds_dwordx4"};
 const Patterns waveAttention = {"v_mfma_f32_16x16x128_f8f6f4", "v_mfma_f32_16x16x32_f16",
                                 "v_perm_b32", "global_load_lds_dwordx4"};
+const Patterns fp8Attention = {"v_mfma_f32_16x16x32_f16", "v_cvt_scalef32_pk_f16_fp8",
+                               "global_load_lds_dwordx4"};
 const Patterns notOnWaves = {"\\bscratch_", "\\bflat_(load|store|atomic)"};
 
 const Row rowTable[] = {
@@ -109,6 +112,9 @@ const Row rowTable[] = {
     {"gfx950", "attention", 4, 2, true, waveAttention, notOnWaves, 1},
     {"gfx950", "attention", 4, 4, true, waveAttention, notOnWaves, 1},
     {"gfx950", "attention", 4, 16, true, waveAttention, notOnWaves, 1},
+    {"gfx950", "index_score", 4, 8, true, waveScores, notOnWaves, 1, {}, true},
+    {"gfx950", "attention", 4, 8, true, fp8Attention, notOnWaves, 1, {}, true},
+    {"gfx950", "attention", 4, 1, false, fp8Attention, notOnWaves, 1, {}, true},
 };
 
 /// NVRTC 13.5 refuses a text whose registers it cannot set as they are asked for, so what is built
@@ -129,6 +135,9 @@ SceneSpec specOf(const Row &row) {
   spec.heads = 4 * row.indexHeads;
   spec.cache.kvHeads = row.indexHeads;
   spec.farPage = false;
+  spec.bf16 = row.fp8;
+  if (row.fp8)
+    spec.cache.storage = "fp8";
   return spec;
 }
 
