@@ -106,6 +106,7 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   failed = false;
   failure = {};
   count = {};
+  current.instructions = 0;
 }
 
 void Cluster::prepareWarp(unsigned index) {
@@ -171,6 +172,7 @@ bool Cluster::run(const LaunchShape &launch, m3emu::Dim block) {
   prepare(launch, block);
   pointGsAt(&current);
   schedule();
+  count.instructions = current.instructions;
   if (!failed) {
     failure.what = transfers->finish();
     for (const Item &item : items)

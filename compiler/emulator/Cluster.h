@@ -109,7 +109,7 @@ struct Fault {
 };
 
 struct ItemCounts {
-  uint64_t meetings = 0, sharedAccesses = 0, copies = 0;
+  uint64_t meetings = 0, sharedAccesses = 0, copies = 0, instructions = 0;
 };
 
 /// What stays the same for the work items of a launch.

@@ -115,6 +115,7 @@ void Emulator::work(Run &run, Cluster &cluster) {
     mine.meetings += cluster.counts().meetings;
     mine.sharedAccesses += cluster.counts().sharedAccesses;
     mine.copies += cluster.counts().copies;
+    mine.instructions += cluster.counts().instructions;
     if (!good && !run.failed.exchange(true)) {
       std::lock_guard lock(run.mutex);
       run.fault = cluster.fault();
@@ -124,6 +125,7 @@ void Emulator::work(Run &run, Cluster &cluster) {
   run.count.meetings += mine.meetings;
   run.count.sharedAccesses += mine.sharedAccesses;
   run.count.copies += mine.copies;
+  run.count.instructions += mine.instructions;
 }
 
 void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
@@ -167,6 +169,7 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
   count.meetings += run.count.meetings;
   count.sharedAccesses += run.count.sharedAccesses;
   count.copies += run.count.copies;
+  count.instructions += run.count.instructions;
   count.kernelSeconds += secondsSince(begun);
   if (run.failed)
     fail(program, run, label);

@@ -1,5 +1,6 @@
 #include "compiler/emulator/Program.h"
 
+#include "compiler/emulator/CountInstructions.h"
 #include "compiler/toolchains/HostCompiler.h"
 #include "passes/targets/common/RegisterBudget.h"
 #include "runtime/base/ContentCache.h"
@@ -32,6 +33,7 @@ const toolchains::HostCompileOptions &options() {
     std::sort(made.isa.features.begin(), made.isa.features.end());
     made.optimisation = 2;
     made.extra = {"-debug-info-kind=line-tables-only", "-dwarf-version=5"};
+    made.passes = addInstructionCounts;
     return made;
   }();
   return all;
@@ -93,6 +95,7 @@ std::vector<std::byte> Program::compile(ContentCache &cache, bool &compiled) con
   CacheKey key("emulated");
   key.add("text", text)
       .add("isa", options().isa.text())
+      .add("counted", countedInstructions)
       .add("toolchain", toolchains::hostToolchainVersion());
   for (const auto &[name, header] : headers)
     key.add(name, header);

@@ -122,7 +122,8 @@ void initialiseBackends() {
 
 llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &file,
                                     const std::string &source, const HeaderMap &headers,
-                                    std::vector<std::string> args, bool assembly) {
+                                    std::vector<std::string> args, bool assembly,
+                                    const std::function<void(llvm::PassBuilder &)> &passes) {
   initialiseBackends();
   args.push_back(fmt::format("{}/{}", virtualRoot, file));
   std::vector<const char *> argv;
@@ -137,6 +138,8 @@ llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &
   auto invocation = std::make_shared<clang::CompilerInvocation>();
   if (!clang::CompilerInvocation::CreateFromArgs(*invocation, argv, *argumentDiagnostics))
     failCompile(name, errors);
+  if (passes)
+    invocation->getCodeGenOpts().PassBuilderCallbacks.push_back(passes);
 
   llvm::SmallVector<char, 0> output;
   clang::CompilerInstance compiler(std::move(invocation));

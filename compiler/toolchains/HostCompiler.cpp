@@ -48,8 +48,8 @@ std::vector<std::byte> compileHostObject(const std::string &name, const std::str
                                          const HeaderMap &headers,
                                          const HostCompileOptions &options) {
   std::string file = name + ".cpp";
-  llvm::SmallVector<char, 0> object =
-      runClang(name, file, source, headers, clangArguments(file, options, false), false);
+  llvm::SmallVector<char, 0> object = runClang(
+      name, file, source, headers, clangArguments(file, options, false), false, options.passes);
   std::vector<std::byte> linked =
       linkShared(name, std::as_bytes(std::span(object.data(), object.size())));
   checkImports(name, linked, {"memcpy", "memmove", "memset", "memcmp", "bcmp"});
@@ -59,8 +59,8 @@ std::vector<std::byte> compileHostObject(const std::string &name, const std::str
 std::string compileHostAssembly(const std::string &name, const std::string &source,
                                 const HeaderMap &headers, const HostCompileOptions &options) {
   std::string file = name + ".cpp";
-  llvm::SmallVector<char, 0> text =
-      runClang(name, file, source, headers, clangArguments(file, options, true), true);
+  llvm::SmallVector<char, 0> text = runClang(
+      name, file, source, headers, clangArguments(file, options, true), true, options.passes);
   return std::string(text.data(), text.size());
 }
 

@@ -3,9 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+namespace llvm {
+class PassBuilder;
+}
 
 namespace m3c::toolchains {
 
@@ -30,6 +35,8 @@ struct HostCompileOptions {
   int optimisation = 3; ///< 0 … 3
   /// Further arguments of `clang -cc1`; they may not name paths.
   std::vector<std::string> extra;
+  /// Adds passes of LLVM; the caller's cache keys say which. Null: none.
+  std::function<void(llvm::PassBuilder &)> passes = nullptr;
 };
 
 /// Header texts by the path that the source includes them by.

@@ -50,6 +50,7 @@ struct Counts {
   uint64_t meetings;       ///< of all lanes of a warp, or of all warps of a work item
   uint64_t sharedAccesses; ///< checked
   uint64_t copies;         ///< asynchronous ones
+  uint64_t instructions;   ///< of threads; what counts says compiler/emulator/CountInstructions.h
   double kernelSeconds;    ///< in launches, not in compiling
   double compileSeconds;
   uint64_t compiled, cached; ///< kernels
@@ -74,7 +75,7 @@ struct Api {
 /// Changes with this file: a number, and the sizes of what crosses, so that a library with another
 /// layout is refused even where the number was forgotten.
 inline constexpr uint32_t apiVersion =
-    2u << 24 |
+    3u << 24 |
     uint32_t(sizeof(Options) + sizeof(Source) + sizeof(Launch) + sizeof(Counts) + sizeof(Api));
 
 /// The one symbol of the library.

@@ -402,13 +402,15 @@ std::string emulationSummary(const Device &device) {
   if (uint64_t ofCpu = emulated->counts.kernelsLaunched - counts.launches)
     others =
         fmt::format("; {} launches of the CPU's kernels, {:.1f} s", ofCpu, emulated->cpuSeconds);
+  double rate = counts.kernelSeconds ? double(counts.instructions) / counts.kernelSeconds : 0;
   return fmt::format(
-      "{} launches, {} work items, {} threads, {} meetings of lanes or warps, {} "
+      "{} launches, {} work items, {} threads, {} thread-instructions, {:.0f} million a second, "
+      "{} meetings of lanes or warps, {} "
       "accesses of shared memory, {} copies; {:.1f} s in kernels, {:.1f} s compiling "
       "{} kernels ({} from the cache){}",
-      counts.launches, counts.workItems, counts.threads, counts.meetings, counts.sharedAccesses,
-      counts.copies, counts.kernelSeconds, counts.compileSeconds, counts.compiled, counts.cached,
-      others);
+      counts.launches, counts.workItems, counts.threads, counts.instructions, rate / 1e6,
+      counts.meetings, counts.sharedAccesses, counts.copies, counts.kernelSeconds,
+      counts.compileSeconds, counts.compiled, counts.cached, others);
 }
 
 } // namespace m3c::hal

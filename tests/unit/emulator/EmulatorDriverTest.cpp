@@ -55,6 +55,45 @@ TEST(EmulatedDevice, RefusesMachineCode) {
   }
 }
 
+/// Instructions of threads that one launch of `turns` turns of a loop counts.
+uint64_t instructionsOf(uint32_t threads, int64_t turns) {
+  std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 2});
+  std::unique_ptr<Stream> stream = device->createStream();
+  std::unique_ptr<Module> module = device->load(emulatedCode(R"(#include "tile.h"
+extern "C" __global__ void turn(u32 *data, i64 turns) {
+  u32 sum = loadAt(data + threadIdx.x);
+  for (i64 i = 0; i < turns; ++i)
+    sum = sum * 5 + fromLane(sum, (i32)i);
+  storeAt(data + threadIdx.x, sum);
+}
+)"),
+                                                "turn");
+  std::unique_ptr<Kernel> kernel = module->kernel("turn", {2, 0, threads, 1});
+  std::unique_ptr<Buffer> data = device->allocate(4096, MemoryKind::Device, "data");
+  uint64_t parameters[] = {data->address(), uint64_t(turns)};
+  stream->launch(*kernel, {2, 1, 1}, parameters, "turn");
+  std::string said = emulationSummary(*device);
+  size_t end = said.find(" thread-instructions, ");
+  EXPECT_NE(end, std::string::npos) << said;
+  EXPECT_NE(said.find(" million a second, ", end), std::string::npos) << said;
+  return std::stoull(said.substr(said.rfind(' ', end - 1) + 1));
+}
+
+/// A turn is a multiplication, an addition, an exchange of lanes and the loop's own: from three to
+/// a dozen instructions; what a thread does besides is little.
+TEST(EmulatedDevice, CountsInstructionsOfThreads) {
+  const uint64_t none = instructionsOf(64, 0), once = instructionsOf(64, 1000),
+                 twice = instructionsOf(64, 2000), wide = instructionsOf(128, 1000);
+  const uint64_t threads = 2 * 64;
+  EXPECT_GT(none, threads);
+  EXPECT_LT(none, threads * 100);
+  EXPECT_GE(once, threads * 1000 * 3);
+  EXPECT_LE(once, threads * (1000 * 12 + 100));
+  EXPECT_EQ(twice - once, once - none); // so many a turn
+  EXPECT_EQ(wide, 2 * once);
+  EXPECT_EQ(once, instructionsOf(64, 1000)); // the same order of threads
+}
+
 TEST(EmulatedDevice, TextThatDoesNotCompileIsNamedWithItsLine) {
   std::vector<std::byte> data(64);
   try {

@@ -130,6 +130,8 @@ struct Current {
   /// LLVM takes what is read at GS:0 for the address of GS:0 itself.
   unsigned long unused;
   Thread *thread; ///< the fibre that runs
+  /// That fibres have executed (compiler/emulator/CountInstructions.h).
+  unsigned long instructions;
 };
 inline constexpr unsigned char wholePage = 1;
 
