@@ -2,10 +2,18 @@
 
 #include "passes/targets/common/emulated/emulator.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/PostDominators.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/Utils/ScalarEvolutionExpander.h"
 
 #include <cstddef>
 
@@ -44,30 +52,85 @@ bool isApart(const Function &function) {
          is_contained({"access.h", "codes.h", "cuda.h", "emulator.h", "hip.h", "matrix.h"}, file);
 }
 
-class CountPass : public PassInfoMixin<CountPass> {
+/// Writes the counting of one function.
+class Counting {
 public:
-  PreservedAnalyses run(Function &function, FunctionAnalysisManager &) {
-    if (isApart(function))
-      return PreservedAnalyses::all();
-    for (BasicBlock &block : function) {
-      auto count = uint64_t(llvm::count_if(block, counts));
-      if (count)
-        add(block, count);
-    }
-    PreservedAnalyses kept;
-    kept.preserveSet<CFGAnalyses>();
-    return kept;
+  Counting(Function &function, FunctionAnalysisManager &analyses)
+      : function(function), dominators(analyses.getResult<DominatorTreeAnalysis>(function)),
+        after(analyses.getResult<PostDominatorTreeAnalysis>(function)),
+        loops(analyses.getResult<LoopAnalysis>(function)),
+        evolution(analyses.getResult<ScalarEvolutionAnalysis>(function)),
+        costs(analyses.getResult<TargetIRAnalysis>(function)), expander(evolution, "turns") {}
+
+  void run() {
+    MapVector<BasicBlock *, uint64_t> counted;
+    for (auto [block, first] : firstOfEach())
+      counted[first] += uint64_t(llvm::count_if(*block, counts));
+    for (auto [block, count] : counted)
+      if (count && !addBeforeLoop(*block, count))
+        add(*block, ConstantInt::get(Type::getInt64Ty(function.getContext()), count));
   }
 
 private:
-  static void add(BasicBlock &block, uint64_t count) {
+  /// Each block with the first of those that are executed whenever it is: blocks between which an
+  /// access was checked, or a branch was taken and came back. One of them counts for all.
+  MapVector<BasicBlock *, BasicBlock *> firstOfEach() {
+    MapVector<BasicBlock *, BasicBlock *> first;
+    for (BasicBlock *block : ReversePostOrderTraversal<Function *>(&function)) {
+      first[block] = block;
+      auto *before = dominators.getNode(block)->getIDom();
+      if (!before)
+        continue;
+      BasicBlock *other = before->getBlock();
+      if (after.dominates(block, other) && loops.getLoopFor(block) == loops.getLoopFor(other))
+        first[block] = first[other];
+    }
+    return first;
+  }
+
+  /// What every turn of a loop does, counted once in front of it, where the turns are known there.
+  bool addBeforeLoop(BasicBlock &block, uint64_t count) {
+    Loop *loop = loops.getLoopFor(&block);
+    BasicBlock *before = loop && loop->getHeader() == &block ? loop->getLoopPreheader() : nullptr;
+    const SCEV *again = before ? evolution.getBackedgeTakenCount(loop) : nullptr;
+    if (!again || isa<SCEVCouldNotCompute>(again) || !again->getType()->isIntegerTy() ||
+        expander.isHighCostExpansion(again, loop, SCEVCheapExpansionBudget, &costs,
+                                     before->getTerminator()) ||
+        !expander.isSafeToExpandAt(again, before->getTerminator()))
+      return false;
+    Value *turns = expander.expandCodeFor(again, again->getType(), before->getTerminator());
+    IRBuilder<> builder(before->getTerminator());
+    turns = builder.CreateAdd(builder.CreateZExtOrTrunc(turns, builder.getInt64Ty()),
+                              builder.getInt64(1));
+    add(*before, builder.CreateMul(turns, builder.getInt64(count)));
+    return true;
+  }
+
+  static void add(BasicBlock &block, Value *count) {
     constexpr unsigned ofGs = 256; // LLVM's number of that segment
-    IRBuilder<> builder(block.getContext());
-    builder.SetInsertPoint(block.getTerminator());
+    IRBuilder<> builder(block.getTerminator());
     Constant *offset = builder.getInt64(offsetof(m3emu::Current, instructions));
     Value *counter = ConstantExpr::getIntToPtr(offset, PointerType::get(block.getContext(), ofGs));
     Value *before = builder.CreateLoad(builder.getInt64Ty(), counter);
-    builder.CreateStore(builder.CreateAdd(before, builder.getInt64(count)), counter);
+    builder.CreateStore(builder.CreateAdd(before, count), counter);
+  }
+
+  Function &function;
+  DominatorTree &dominators;
+  PostDominatorTree &after;
+  LoopInfo &loops;
+  ScalarEvolution &evolution;
+  TargetTransformInfo &costs;
+  SCEVExpander expander;
+};
+
+class CountPass : public PassInfoMixin<CountPass> {
+public:
+  PreservedAnalyses run(Function &function, FunctionAnalysisManager &analyses) {
+    if (isApart(function))
+      return PreservedAnalyses::all();
+    Counting(function, analyses).run();
+    return PreservedAnalyses::none();
   }
 };
 
