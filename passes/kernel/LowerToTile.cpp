@@ -73,8 +73,9 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   }
 
   /// Choices that 0 turns off, and those that halve until they divide a dimension.
-  static constexpr StringLiteral switches[] = {"ahead", "apart", "early", "meet",  "product",
-                                               "ring",  "roll",  "split", "widen", "with_router"};
+  static constexpr StringLiteral switches[] = {"ahead", "apart",   "early",      "flat",
+                                               "meet",  "product", "ring",       "roll",
+                                               "split", "widen",   "with_router"};
   static bool canBeNone(StringRef choice) {
     bool isForm = llvm::any_of(switchableForms(),
                                [&](const SwitchableForm &form) { return form.form == choice; });

@@ -13,6 +13,13 @@ struct EmittedShare {
 /// shareOf(count, parts, part); all are indices, parts at least 1.
 EmittedShare emitShare(KernelBuilder &kb, Value count, Value parts, Value part);
 
+/// stretchOf(count, parts, part) and partOf(count, parts, tile), of parts that all have tiles.
+EmittedShare emitStretch(KernelBuilder &kb, Value count, Value parts, Value part);
+Value emitPartOf(KernelBuilder &kb, Value count, Value parts, Value tile);
+
+/// flatParts(most, requests, alike), of at least one request.
+Value emitFlatParts(KernelBuilder &kb, int64_t most, Value requests, Value alike);
+
 /// How many of `parts` have tiles: min(count, parts).
 Value emitUsedParts(KernelBuilder &kb, Value count, Value parts);
 

@@ -37,11 +37,11 @@ std::unique_ptr<hal::Device> openHost(unsigned threads) {
   throw Error("no host driver", "numerics", "this build has none", "build runtime/drivers");
 }
 
-std::unique_ptr<hal::Device> openFor(const std::string &chip, unsigned threads) {
+std::unique_ptr<hal::Device> openFor(const std::string &chip, unsigned threads, uint64_t seed) {
   if (!isEmulated(chip))
     return openHost(threads);
   return hal::openEmulatedDevice(hal::loadEmulator(),
-                                 {findChip(chip).first->name().str(), 1, threads});
+                                 {findChip(chip).first->name().str(), seed, threads});
 }
 
 /// What the chip's device loads.
@@ -51,7 +51,7 @@ std::vector<std::byte> codeOf(const KernelText &kernel) {
   hal::SourceText source{kernel.source, {}, {}};
   source.headers.assign(kernel.target->deviceHeaders().begin(),
                         kernel.target->deviceHeaders().end());
-  return openFor(kernel.chip.name, 1)->build(source, kernel.name);
+  return openFor(kernel.chip.name, 1, 1)->build(source, kernel.name);
 }
 
 Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t> &numbers) {
@@ -250,7 +250,7 @@ void KernelProgram::run(const StepInput &input) {
         std::byte(0xff));
   for (const auto &[name, values] : input.given)
     std::memcpy(memory.at(numberOf(name)).data(), values.data(), values.size() * sizeof(float));
-  std::unique_ptr<hal::Device> device = openFor(chip, input.threads);
+  std::unique_ptr<hal::Device> device = openFor(chip, input.threads, input.seed);
   std::unique_ptr<hal::Stream> stream = device->createStream();
   Placement placement(*device, *stream, isEmulated(chip));
   auto value = [&](const Argument &argument) -> uint64_t {
@@ -290,6 +290,10 @@ void KernelProgram::run(const StepInput &input) {
   stream->synchronize();
   for (std::vector<std::byte> &buffer : memory)
     placement.readBack(buffer);
+  placement.readBack(std::as_writable_bytes(std::span(arrays.counters)));
+  if (llvm::any_of(arrays.counters, [](int32_t count) { return count != 0; }))
+    throw Error("a counter is not zero after the step", "numerics", "the next one begins with it",
+                "see who counts in");
 }
 
 } // namespace m3c::numerics

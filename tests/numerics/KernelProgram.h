@@ -50,7 +50,8 @@ struct StepInput {
   std::byte *pool = nullptr;
   int64_t blocks = 0; ///< page-table row length; 0 = the power of two that the runtime would take
   unsigned threads = 1;
-  std::string only;                                ///< run launches whose label ends so; empty: all
+  uint64_t seed = 1; ///< of the order in which an emulated device runs its warps
+  std::string only;  ///< run launches whose label ends so; empty: all
   std::map<std::string, std::vector<float>> given; ///< first contents of buffers, by name
   int64_t poolPages = 0, pageBytes = 0; ///< of the pool; pages that the batch names are filled
 };
@@ -63,7 +64,8 @@ public:
   KernelProgram(const std::string &module, const std::string &chip, int64_t rows,
                 const std::vector<std::string> &schedule = {});
 
-  /// Runs all launches. Buffers hold NaN bytes before.
+  /// Runs all launches. Buffers hold NaN bytes before; the counters of meetings are zero before,
+  /// and must be after.
   void run(const StepInput &input);
   /// The buffer of that name after a run (the last one of several).
   template <class T> std::span<const T> buffer(const std::string &name) const {

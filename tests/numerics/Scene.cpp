@@ -16,7 +16,6 @@ static CacheSpec cacheOf(const SceneSpec &spec) {
 }
 
 constexpr int64_t blockTokens = PagedCache::pageTokens;
-constexpr int32_t nearPages = 40;     // of small caches
 constexpr int32_t hugePage = 100'000; // 8.3 GB in for the nvfp4 page of four KV heads
 
 std::vector<RowAt> chunkOf(int32_t sequence, int32_t first, int32_t count) {
@@ -27,7 +26,8 @@ std::vector<RowAt> chunkOf(int32_t sequence, int32_t first, int32_t count) {
 }
 
 Scene::Scene(const SceneSpec &spec)
-    : spec(spec), image(cacheOf(spec), spec.farPage ? hugePage + 1 : nearPages), random(spec.seed) {
+    : spec(spec), image(cacheOf(spec), spec.farPage ? hugePage + 1 : spec.pages),
+      random(spec.seed) {
   for (const RowAt &row : spec.rows) {
     batch.tokenIds.push_back(int32_t(batch.tokenIds.size()));
     batch.positions.push_back(row.position);
@@ -164,7 +164,7 @@ StepInput Scene::input() {
   StepInput input;
   input.batch = &batch;
   input.pool = image.base();
-  input.poolPages = spec.farPage ? hugePage + 1 : nearPages;
+  input.poolPages = spec.farPage ? hugePage + 1 : spec.pages;
   input.pageBytes = image.bytesOfPage();
   input.weights["q"].assign(query.reals.begin(), query.reals.end());
   input.weights["iq"].assign(indexQuery.reals.begin(), indexQuery.reals.end());

@@ -24,6 +24,7 @@ struct SceneSpec {
   std::vector<RowAt> rows;
   unsigned seed = 1;
   bool farPage = true; ///< one page number is beyond 32-bit byte offsets
+  int32_t pages = 40;  ///< of the cache without a far page
 };
 
 class Scene {

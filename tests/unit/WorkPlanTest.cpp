@@ -64,6 +64,155 @@ TEST(WorkPlan, EmptyRequestsAreLegal) {
   }
 }
 
+/// Every tile once, in the order of requests and tiles, in stretches that differ by one tile; what
+/// is said of slots and groups.
+void checkFlat(const std::vector<int64_t> &tiles, int64_t parts, int64_t fan) {
+  auto plan = planFlat(tiles, parts);
+  auto requests = int64_t(tiles.size()),
+       all = std::accumulate(tiles.begin(), tiles.end(), int64_t(0));
+  std::vector<WorkShare> found(tiles.size());
+  std::vector<WorkParts> owners(tiles.size());
+  int64_t least = INT64_MAX, most = 0, lastRequest = 0, lastSlot = -1;
+  for (int64_t part = 0; part < parts; ++part) {
+    int64_t load = 0;
+    for (const WorkRun &run : plan[size_t(part)]) {
+      load += run.share.count();
+      ASSERT_GE(run.request, lastRequest);
+      lastRequest = run.request;
+      WorkShare &before = found[size_t(run.request)];
+      ASSERT_EQ(run.share.begin, before.end); // where the part before ended
+      ASSERT_GT(run.share.count(), 0);
+      before.end = run.share.end;
+      WorkParts &owner = owners[size_t(run.request)];
+      owner.first = owner.count++ ? owner.first : part;
+      ASSERT_EQ(part, owner.first + owner.count - 1); // neighbours
+      ASSERT_GT(flatSlot(part, run.request), lastSlot);
+      lastSlot = flatSlot(part, run.request);
+    }
+    least = std::min(least, load);
+    most = std::max(most, load);
+  }
+  ASSERT_LE(most - least, 1);
+  ASSERT_LT(lastSlot, flatSlots(parts, requests));
+  int64_t begin = 0, lastGroup = -1;
+  for (int64_t request = 0; request < requests; begin += tiles[size_t(request++)]) {
+    int64_t count = tiles[size_t(request)];
+    ASSERT_EQ(found[size_t(request)].end, count);
+    if (count == 0)
+      continue;
+    const WorkParts &owner = owners[size_t(request)];
+    WorkParts computed = flatPartsOf({begin, begin + count}, all, parts);
+    ASSERT_EQ(computed.first, owner.first);
+    ASSERT_EQ(computed.count, owner.count);
+    if (owner.count <= fan)
+      continue;
+    for (int64_t group = 0; group * fan < owner.count; ++group) {
+      int64_t place = flatGroup(flatSlot(owner.first, request), request, fan, group);
+      ASSERT_GT(place, lastGroup);
+      lastGroup = place;
+    }
+  }
+  ASSERT_LT(lastGroup, flatGroups(parts, requests, fan));
+}
+
+TEST(WorkPlan, FlatEveryTileOnceInOrderAndLoadsWithinOne) {
+  std::mt19937 random(14);
+  for (int64_t parts : partCounts)
+    for (int round = 0; round < 60; ++round) {
+      std::vector<int64_t> tiles(round % 4 ? random() % 20 : random() % (mostFlatRequests + 1));
+      for (int64_t &count : tiles)
+        count = random() % 3 ? random() % (round % 2 ? 12 : 900) : 0; // a third is empty
+      if (!tiles.empty() && round % 5 == 0)
+        tiles[random() % tiles.size()] = 8192; // a million tokens
+      ASSERT_NO_FATAL_FAILURE(checkFlat(tiles, parts, 1 + int64_t(random() % 16)))
+          << parts << " parts, " << tiles.size() << " requests";
+    }
+}
+
+TEST(WorkPlan, FlatEmptyRequestsAreLegal) {
+  for (int64_t parts : partCounts)
+    for (const std::vector<int64_t> &tiles :
+         {std::vector<int64_t>{}, {0, 0, 0}, {0, 1, 0}, {1}, {0, 7, 0, 0, 9}})
+      ASSERT_NO_FATAL_FAILURE(checkFlat(tiles, parts, 12));
+}
+
+TEST(WorkPlan, FlatRowsOfOneSequenceAreCutAtTheSamePlaces) {
+  for (int64_t most : partCounts)
+    for (int64_t requests : {1, 2, 3, 8, 16, 70, 256}) {
+      EXPECT_EQ(flatParts(most, requests, false), most);
+      int64_t parts = flatParts(most, requests, true);
+      ASSERT_GE(parts, 1);
+      ASSERT_LE(parts, most);
+      EXPECT_TRUE(parts % requests == 0 || requests > most);
+      if (requests <= most)
+        EXPECT_GT(parts + requests, most); // as many as that allows
+      // Of requests that are alike each begins where a part does, or each part with a request.
+      if (requests % parts && parts % requests)
+        continue;
+      std::vector<int64_t> tiles(size_t(requests), 8191);
+      for (const std::vector<WorkRun> &runs : planFlat(tiles, parts)) {
+        EXPECT_TRUE(runs.size() == 1 || runs.front().share.begin == 0);
+        EXPECT_TRUE(runs.size() == 1 || runs.back().share.end == 8191);
+      }
+    }
+}
+
+/// The most pages that a unit has when each of `units` takes its work items together.
+struct Loads {
+  int64_t rows, flat;
+  bool operator==(const Loads &) const = default;
+};
+/// Of rows with so many pages and `heads` KV heads; of parts of rows, the longest work item.
+Loads longestOf(const std::vector<int64_t> &pages, int64_t units, int64_t heads, bool selections) {
+  auto rows = int64_t(pages.size()), all = std::accumulate(pages.begin(), pages.end(), int64_t(0));
+  int64_t parts =
+      selections ? partsOfSelection(units, rows * heads) : partsFor(units, rows * heads);
+  int64_t flat = flatPartsFor(units, rows, heads, selections ? 16 : 0);
+  EXPECT_GT(flat, 0);
+  int64_t longest = 0;
+  for (int64_t part = 0; part < flat; ++part)
+    longest = std::max(longest, stretchOf(all, flat, part).count());
+  return {shareOf(std::ranges::max(pages), parts, 0).count(), longest};
+}
+std::vector<int64_t> onePage(int64_t pages, int64_t count, int64_t others) {
+  std::vector<int64_t> all(size_t(count), others);
+  all.front() = pages;
+  return all;
+}
+
+/// The figures of docs/targets.md.
+TEST(WorkPlan, PagesOfTheLongestWorkItem) {
+  // One row of 1,048,576 keys, seven of 1,024; the same with fifteen and 255.
+  EXPECT_EQ(longestOf(onePage(8192, 8, 8), 132, 1, false), (Loads{512, 63}));
+  EXPECT_EQ(longestOf(onePage(8192, 16, 8), 132, 1, false), (Loads{1024, 63}));
+  EXPECT_EQ(longestOf(onePage(8192, 256, 8), 132, 1, false), (Loads{8192, 78}));
+  EXPECT_EQ(longestOf(onePage(8192, 8, 8), 424, 4, false), (Loads{631, 78}));
+  EXPECT_EQ(longestOf(onePage(8192, 8, 8), 148, 4, false), (Loads{2048, 223}));
+  EXPECT_EQ(longestOf(onePage(8192, 16, 8), 256, 4, false), (Loads{2048, 130}));
+  // Sixteen rows of 16 selected blocks each.
+  EXPECT_EQ(longestOf(std::vector<int64_t>(16, 16), 424, 4, true), (Loads{4, 3}));
+  EXPECT_EQ(longestOf(std::vector<int64_t>(16, 16), 148, 4, true), (Loads{8, 7}));
+}
+
+TEST(WorkPlan, FlatPartsWhereTheyAreShorter) {
+  for (int64_t units : {132, 148, 160, 212, 256, 424})
+    for (int64_t heads : {1, 2, 3, 4})
+      for (int64_t rows : {1, 2, 8, 16, 64, 256, 512}) {
+        int64_t dense = flatPartsFor(units, rows, heads, 0);
+        if (rows == 1 || rows > mostFlatRequests) {
+          EXPECT_EQ(dense, 0);
+          continue;
+        }
+        EXPECT_LE(dense * heads, units);
+        EXPECT_GT((dense + 1) * heads, units);
+        int64_t sparse = flatPartsFor(units, rows, heads, 16);
+        EXPECT_LE(sparse, dense);
+        int64_t ofRow = partsOfSelection(units, rows * heads);
+        if ((rows * heads * ofRow) % units == 0)
+          EXPECT_EQ(sparse, 0) << "rows divide the units evenly";
+      }
+}
+
 TEST(WorkPlan, PartsFillTheUnits) {
   for (int64_t units : {132, 212, 256})
     for (int64_t groups = 1; groups <= 3 * units; ++groups) {
@@ -127,6 +276,35 @@ TEST(WorkPlan, KernelsComputeTheSameShares) {
               std::ranges::count_if(std::views::iota(int64_t(0), parts), [&](int64_t p) {
                 return shareOf(count, parts, p).count() > 0;
               }));
+  }
+}
+
+TEST(WorkPlan, KernelsComputeTheSameFlatParts) {
+  Evaluated evaluated;
+  std::mt19937 random(15);
+  for (int round = 0; round < 300; ++round) {
+    int64_t parts = partCounts[random() % std::size(partCounts)];
+    int64_t count = 1 + int64_t(random() % (round % 2 ? 40 : 9000)),
+            tile = int64_t(random()) % count;
+    int64_t part = partOf(count, parts, tile), used = std::min(parts, count);
+    WorkShare stretch = stretchOf(count, parts, part);
+    EXPECT_TRUE(stretch.begin <= tile && tile < stretch.end);
+    auto emitted = [&](kernel::KernelBuilder &kb) {
+      return kernel::emitStretch(kb, kb.index(count), kb.index(used), kb.index(part));
+    };
+    EXPECT_EQ(evaluated([&](auto &kb) { return emitted(kb).begin; }), stretch.begin);
+    EXPECT_EQ(evaluated([&](auto &kb) { return emitted(kb).end; }), stretch.end);
+    EXPECT_EQ(evaluated([&](auto &kb) {
+                return kernel::emitPartOf(kb, kb.index(count), kb.index(used), kb.index(tile));
+              }),
+              part);
+    int64_t requests = 1 + int64_t(random() % mostFlatRequests);
+    bool alike = random() % 2;
+    EXPECT_EQ(evaluated([&](auto &kb) {
+                Value holds = kb.equal(kb.index(alike), kb.index(1));
+                return kernel::emitFlatParts(kb, parts, kb.index(requests), holds);
+              }),
+              flatParts(parts, requests, alike));
   }
 }
 

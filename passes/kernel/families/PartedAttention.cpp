@@ -1,6 +1,7 @@
 #include "passes/kernel/families/PartedAttention.h"
 
 #include "passes/kernel/Product.h"
+#include "passes/kernel/families/FlatRows.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -8,6 +9,12 @@ using namespace mlir;
 using llvm::formatv;
 
 namespace m3c::kernel {
+
+bool isFlat(const Schedule &schedule) { return isOn(schedule, "flat"); }
+
+int64_t fanOf(const Schedule &schedule) {
+  return choiceOf(schedule, "merge", schedule.at("parts"));
+}
 
 std::string attentionName(const CachePages &cache, const AttentionShape &shape,
                           ArrayRef<Type> elements, const Schedule &schedule) {
@@ -62,6 +69,10 @@ emitPartedAttention(StepLowering &step, const CachePages &cache, const Attention
                     const std::optional<PartMemory> &memory,
                     function_ref<void(KernelBuilder &, const AttentionParameters &)> emit,
                     int64_t tileRows) {
+  if (isFlat(schedule) && step.rows > FlatRows::mostRows)
+    return mlir::emitError(step.module.getLoc())
+           << "attention.flat shares out the pages of " << FlatRows::mostRows
+           << " rows at most, the step has " << step.rows << "; leave it to the target's table";
   std::string name =
       attentionName(cache, shape, {operands.query.element, operands.mean.element}, schedule);
   tile::KernelOp kernel = step.kernel(name, [&] {

@@ -17,6 +17,12 @@ struct AttentionOperands {
   std::string label;
 };
 
+/// Whether the pages of all rows are cut into parts together (FlatRows.h), a schedule's `flat`;
+/// else those of each row are.
+bool isFlat(const Schedule &schedule);
+/// Parts whose sums one work item adds, a schedule's `merge`; without it all.
+int64_t fanOf(const Schedule &schedule);
+
 /// What parts leave in memory, of each row, or tile of rows, and KV head.
 struct PartMemory {
   int64_t slots, counters;

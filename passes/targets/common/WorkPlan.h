@@ -23,6 +23,10 @@ WorkShare shareOf(int64_t count, int64_t parts, int64_t part);
 /// multiprocessors or compute units; 1 where the groups alone do.
 int64_t partsFor(int64_t units, int64_t groups);
 
+/// The same where a request's tiles are the blocks of a selection: each part of it costs the sum of
+/// all, so they are a power of two, eight at most.
+int64_t partsOfSelection(int64_t units, int64_t groups);
+
 /// A stretch of one request's tiles.
 struct WorkRun {
   int64_t request = 0;
@@ -34,5 +38,56 @@ struct WorkRun {
 /// parts differ by one tile at most, whatever the lengths. Requests without tiles are legal. Entry
 /// [part] has its runs in the order of the requests.
 std::vector<std::vector<WorkRun>> planWork(std::span<const int64_t> tiles, int64_t parts);
+
+/// Stretch `part` of `count` tiles cut into `parts`, or into as many as there are tiles, the longer
+/// ones among the others: where parts are a multiple of the requests and these equally long, each
+/// begins where a stretch does.
+WorkShare stretchOf(int64_t count, int64_t parts, int64_t part);
+/// The part whose stretch has tile `tile`; between two parts that have tiles all have some.
+int64_t partOf(int64_t count, int64_t parts, int64_t tile);
+
+/// The tiles of all requests laid end to end and cut into `parts` stretches: a part may end one
+/// request, have whole ones and begin another, so all but its first and its last request are its
+/// alone. Every tile is in one part, and two parts differ by one tile at most. Requests without
+/// tiles are legal, and in no part. Entry [part] has its runs in the order of the requests.
+std::vector<std::vector<WorkRun>> planFlat(std::span<const int64_t> tiles, int64_t parts);
+
+/// Requests whose tiles planFlat lays end to end, at most: kernels keep a number of each.
+constexpr int64_t mostFlatRequests = 256;
+
+/// Parts of planFlat for `rows` rows of each of `heads` KV heads, so that their work items fill the
+/// units; 0 where parts of each row are as good, or rows too many. Rows attend to all of their
+/// pages, or to `selected` ones: then flat parts are wanted where the longest of them has fewer
+/// pages than a unit would have in parts of rows, with every selection full.
+int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected);
+
+/// How many of `most` parts planFlat is given. Requests that read the same memory, as rows of one
+/// sequence do, are best cut at the same places, so that what one has read the others find in a
+/// cache: where all are `alike`, a multiple of the requests, or so many parts that each has
+/// equally many requests.
+int64_t flatParts(int64_t most, int64_t requests, bool alike);
+
+/// Which parts have tiles of a request in planFlat: `count` of them from `first` on.
+struct WorkParts {
+  int64_t first = 0, count = 0;
+};
+
+/// That of the request whose tiles are `request` of the `all` that lie end to end, one at least.
+WorkParts flatPartsOf(WorkShare request, int64_t all, int64_t parts);
+
+/// Where planFlat's part `part` of request `request` leaves its sums. From one run to the next the
+/// part, the request or both are the next one, so no two runs have one slot, those of a request
+/// follow each other, and all are below flatSlots.
+constexpr int64_t flatSlot(int64_t part, int64_t request) { return part + request; }
+constexpr int64_t flatSlots(int64_t parts, int64_t requests) { return parts + requests; }
+
+/// Where the sums of `fan` neighbouring parts of a request go, group `group` of it, whose first
+/// part's slot is `slot`: again no two groups have one slot, and all are below flatGroups.
+constexpr int64_t flatGroup(int64_t slot, int64_t request, int64_t fan, int64_t group) {
+  return slot / fan + request + group;
+}
+constexpr int64_t flatGroups(int64_t parts, int64_t requests, int64_t fan) {
+  return flatSlots(parts, requests) / fan + requests + 1;
+}
 
 } // namespace m3c

@@ -3,9 +3,6 @@
 #include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/gpu/PlainSchedules.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace m3c {
 namespace {
 
@@ -19,16 +16,22 @@ constexpr int64_t besideRing = 10 * 1024;
 
 /// Few rows (Target::emits): the pages of one are shared by the work items that fill the chip.
 Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
-  int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
-  int64_t parts = partsFor(chip.facts.units, items);
-  // Each part of a selection costs the merge; of a long sequence each takes many pages.
-  if (problem.at("selected"))
-    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
-  return {{"consumers", 8},
-          {"loaders", 4},
-          {"stages", (chip.sharedBytes - besideRing) / page},
-          {"parts", parts},
-          {"meet", 0}};
+  int64_t rows = problem.at("rows"), heads = problem.at("kv_heads");
+  int64_t page = problem.at("page_bytes"), units = chip.facts.units;
+  int64_t selected = problem.at("selected"), flat = flatPartsFor(units, rows, heads, selected);
+  int64_t ringBytes = chip.sharedBytes - besideRing;
+  if (flat) {
+    // The sums of a wave are those of sixteen heads, with two numbers of each.
+    ringBytes -= 8 * 16 * (problem.at("dims") + 2) * 4;
+    return {{"consumers", 8}, {"loaders", 4}, {"stages", ringBytes / page},
+            {"parts", flat},  {"merge", 12},  {"flat", 1}};
+  }
+  return {
+      {"consumers", 8},
+      {"loaders", 4},
+      {"stages", ringBytes / page},
+      {"parts", selected ? partsOfSelection(units, rows * heads) : partsFor(units, rows * heads)},
+      {"meet", 0}};
 }
 
 /// Rows of a step often choose the same pages: up to eight of them dequantise each once. Their sums

@@ -5,9 +5,6 @@
 #include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace m3c {
 namespace {
 
@@ -15,9 +12,8 @@ namespace {
 /// a multiprocessor (18 KiB and 32 KiB each). Parts as those of the kernels by mma.sync.
 Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
   int64_t items = problem.at("rows") * problem.at("kv_heads");
-  int64_t parts = partsFor(chip.facts.units, items);
-  if (problem.at("selected"))
-    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
+  int64_t parts = problem.at("selected") ? partsOfSelection(chip.facts.units, items)
+                                         : partsFor(chip.facts.units, items);
   return {{"stages", 4},           {"tensor_stages", 4},        {"parts", parts},
           {"soften_registers", 0}, {"dequantise_registers", 0}, {"feed_registers", 0}};
 }

@@ -45,8 +45,12 @@ Schedule sm107Schedule(llvm::StringRef family, const Schedule &problem, const Ch
     return family == "index_score" ? plainScores(problem) : plainAttention(problem);
   if (family == "index_score")
     return scores(problem, chip);
-  Schedule schedule = matrixAttention(problem, {chip.facts.units * attenders, attenderRing, 1});
-  schedule["consumers"] = 4;
+  constexpr int64_t consumers = 4;
+  PageChip items = {chip.facts.units * attenders, attenderRing, 1};
+  items.flatBytes = attenderRing;
+  items.flatConsumers = consumers;
+  Schedule schedule = matrixAttention(problem, items);
+  schedule["consumers"] = consumers;
   schedule["residents"] = attenders;
   return schedule;
 }

@@ -190,8 +190,12 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
     return tuned(matrixScores(problem, {chip.facts.units, 184 * 1024}));
   if (family == "index_score")
     return plainScores(problem);
-  if (family == "attention" && matrix)
-    return tuned(matrixAttention(problem, {chip.facts.units, 168 * 1024, 2, 3}));
+  if (family == "attention" && matrix) {
+    PageChip items = {chip.facts.units, 168 * 1024, 2, 3};
+    items.flatSelections = false; // those were measured in parts of rows
+    Schedule schedule = matrixAttention(problem, items);
+    return schedule.count("flat") ? schedule : tuned(schedule);
+  }
   if (family == "attention") {
     Schedule schedule = plainAttention(problem);
     schedule["split"] = schedule["rows"] == 1; // few rows: parts of four pages side by side

@@ -2,32 +2,18 @@
 
 #include "passes/kernel/Product.h"
 #include "passes/kernel/WorkShare.h"
-#include "passes/kernel/families/matrix/AttentionSums.h"
-
-#include <functional>
-#include <limits>
-#include <numbers>
+#include "passes/kernel/families/matrix/AttentionFlat.h"
+#include "passes/kernel/families/matrix/AttentionProducts.h"
 
 using namespace mlir;
 
 namespace m3c::kernel {
 namespace {
 
-/// Tokens that a warp multiplies at a time, and warps that share a page.
-constexpr int64_t stepTokens = 32, pageWarps = m3::blockTokens / stepTokens;
 /// Pages that a warp has at hand, one in a lane.
 constexpr int64_t lanes = 32;
-/// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
-/// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
-constexpr double slackBits = 8;
 /// Whether the parts of a row are a cluster, which adds their sums in its shared memory.
-bool meets(const Schedule &schedule) { return schedule.at("meet") && schedule.at("parts") > 1; }
-
-/// Parts whose sums one work item adds: all, or as many as the schedule says.
-int64_t fanOf(const Schedule &schedule) {
-  auto found = schedule.find("merge");
-  return found == schedule.end() ? schedule.at("parts") : found->second;
-}
+bool meets(const Schedule &schedule) { return isOn(schedule, "meet") && schedule.at("parts") > 1; }
 
 /// Groups of parts whose sums are added first; none where one work item adds all parts.
 int64_t groupsOf(int64_t parts, int64_t fan) {
@@ -42,12 +28,11 @@ public:
         consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
         attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
-        parts(schedule.at("parts")), fan(fanOf(schedule)), product(productOf(schedule)),
-        operandTokens(unit.k), cluster(meets(schedule)), batch(kb),
-        sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, consumers + loaders),
-        query(parameters.query), pool(parameters.pool), selection(parameters.selection),
-        out(parameters.out), arrivals(parameters.arrivals),
-        partSums{parameters.partValues, parameters.partRows} {
+        parts(schedule.at("parts")), fan(fanOf(schedule)), cluster(meets(schedule)), batch(kb),
+        products(kb, m, cache, shape, schedule),
+        sums(kb, m, shape.dims, products.scaleBits(), consumers + loaders), query(parameters.query),
+        pool(parameters.pool), selection(parameters.selection), out(parameters.out),
+        arrivals(parameters.arrivals), partSums{parameters.partValues, parameters.partRows} {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
     if (cluster)
       kb.kernel().setCluster(uint64_t(parts));
@@ -84,9 +69,7 @@ private:
 
   void allocate() {
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
-    if (cache.paired() && product == CodeProduct::Table)
-      table = kb.alloc({256, 8}, kb.byteType());
-    queries = kb.alloc(m.queryBox(shape.dims), m.queryBits());
+    products.allocate();
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
     if (shape.selected)
       seenKeys = kb.alloc({loaders, lanes}, kb.i32Type());
@@ -174,55 +157,32 @@ private:
   }
 
   //===- Products
-  /// What a warp has summed.
-  struct State {
-    Value values, weights, largest;
-    SmallVector<Value> all() const { return {values, weights, largest}; }
-    static State of(ValueRange values) { return {values[0], values[1], values[2]}; }
-  };
-
   /// Role: a warp takes a quarter of each page of its team.
   void attend() {
     prepare();
     Value warp = kb.warpId();
     Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens);
-    State start = {m.fill(0, m.acc(shape.dims)), m.fill(0, m.acc(m.unit.columns)),
-                   m.fill(noScore, m.rows())};
+    AttentionProducts::State start = products.none();
     Values added = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
                               start.all(), [&](Value use, ValueRange carried) {
                                 Value stage = kb.wait(ring, use);
                                 Value seen = kb.sub(seenOf(use), first);
-                                auto add = [&](Value limit) {
-                                  return step(stage, first, limit, State::of(carried));
-                                };
-                                Values next = kb.choose(
-                                    kb.less(seen, kb.index(stepTokens)),
-                                    [&] {
-                                      return kb.choose(
-                                          kb.less(kb.index(0), seen), [&] { return add(seen); },
-                                          [&] { return Values(carried.begin(), carried.end()); });
-                                    },
-                                    [&] { return add({}); });
+                                Values next = products.added(stage, first, seen, carried);
                                 kb.release(ring, use);
                                 return next;
                               });
     m.barrierOfRole(); // nobody reads the ring any more
     Value values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
-    State state = State::of(added);
+    auto state = AttentionProducts::State::of(added);
     sums.store({values, warpSums.rows}, warp, kb.index(0), state.values);
     sums.storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));
   }
 
   void prepare() {
-    if (table)
-      tile::CodeTableOp::create(kb.builder(), table);
-    kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] {
-      Value head = queryRow();
-      Value q = m.loadLeft(query, head, shape.dims, kb.add(head, shape.group()));
-      kb.store(q, queries, zeros(3), m.queryBox(shape.dims));
-    });
+    products.fillTable();
+    kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] { products.loadQueries(query, queryRow()); });
     m.barrierOfRole();
-    token = m.tokensOfColumns();
+    products.nameTokens();
   }
 
   /// How many keys of the use's page the row may see: 128 or more, all of them.
@@ -233,93 +193,15 @@ private:
     return kb.sub(kb.add(position, 1), kb.mul(place, m3::blockTokens));
   }
 
-  /// Adds the tokens from `first` on: all of a step, or those below `seen`. Nearly all steps are
-  /// whole ones, and compare nothing.
-  Values step(Value stage, Value first, Value seen, State state) {
-    StagedSlot keys(m, cache, shape.dims, stage, 0, product, table);
-    StagedSlot values(m, cache, shape.dims, stage, cache.slotBytes, product, table);
-    Value q = tile::LoadOp::create(kb.builder(), m.queries(shape.dims), queries, zeros(3),
-                                   m.queryBox(shape.dims));
-    auto at = [&](int64_t operand) { return kb.add(first, operand * operandTokens); };
-    Values scores;
-    for (int64_t i = 0; i < stepTokens / operandTokens; ++i) {
-      Value score = m.mma(q, keys.keyColumns(at(i)), operandTokens);
-      scores.push_back(seen ? masked(score, kb.sub(seen, kb.index(i * operandTokens))) : score);
-    }
-    state = rescaled(state, scores);
-    Value shift =
-        kb.map(state.largest, m.rows(), [&](ValueRange args) { return kb.mulf(args[0], scale()); });
-    for (auto [i, score] : llvm::enumerate(scores)) {
-      Value weights = kb.map({score, shift}, m.acc(operandTokens), [&](ValueRange args) {
-        Value negative = arith::NegFOp::create(kb.builder(), args[1]);
-        return kb.exp2f(kb.fmaf(args[0], scale(), negative));
-      });
-      Value p = m.toLeft(weights);
-      auto operand = int64_t(i);
-      Value limit =
-          seen ? kb.sub(seen, kb.index(operand * operandTokens)) : kb.index(operandTokens);
-      Value v = values.values(at(operand), limit);
-      state.values = kb.mma(p, v, state.values);
-      // Weights are summed as they are multiplied, rounded: their mean is then exact.
-      Value ones = m.fill(1, m.right(operandTokens, m.unit.columns));
-      state.weights = kb.mma(p, ones, state.weights);
-    }
-    return state.all();
-  }
-
-  /// Scores of the tokens below `seen`.
-  Value masked(Value score, Value seen) {
-    Value left = kb.toI32(seen);
-    return kb.map({score, token}, m.acc(operandTokens), [&](ValueRange args) {
-      return kb.selectf(kb.less(args[1], left), args[0], kb.f32(noScore));
-    });
-  }
-
-  /// The state with a maximum that these scores do not exceed by much.
-  State rescaled(State state, ValueRange scores) {
-    Value all = scores.front();
-    for (Value more : scores.drop_front())
-      all = kb.map({all, more}, m.acc(operandTokens),
-                   [&](ValueRange args) { return kb.maxOrNan(args[0], args[1]); });
-    // A NaN is passed over; the weights that it makes are NaN whatever is subtracted.
-    Value top = m.rowsMax(all);
-    double slack = slackBits / (shape.scale * std::numbers::log2e);
-    Value grows =
-        kb.map({top, state.largest}, m.rows(kb.builder().getI1Type()),
-               [&](ValueRange args) { return kb.lessf(kb.addf(args[1], kb.f32(slack)), args[0]); });
-    return State::of(kb.choose(
-        m.any(grows),
-        [&] {
-          Value now = kb.map({top, state.largest}, m.rows(),
-                             [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
-          Value keep = kb.map({state.largest, now}, m.rows(), [&](ValueRange args) {
-            return kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
-          });
-          auto kept = [&](Value sums) {
-            return kb.map({sums, keep}, cast<tile::TileType>(sums.getType()),
-                          [&](ValueRange args) { return kb.mulf(args[0], args[1]); });
-          };
-          return Values{kept(state.values), kept(state.weights), now};
-        },
-        [&] { return Values(state.all()); }));
-  }
-
   //===- Sums
   tile::ViewType sumsType(int64_t slots) {
     return kb.view(m.accBox(shape.dims, slots), kb.f32Type(), tile::Space::Shared);
   }
-  Values zeros(size_t count) { return Values(count, kb.index(0)); }
-  Value scale() { return kb.f32(shape.scale * std::numbers::log2e); }
   Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
 
   void storeMean(Value group, Value values, Value weights) {
-    Value mean = kb.map({values, weights}, m.acc(sums.columns()), [&](ValueRange args) {
-      Value inverse = kb.divf(kb.f32(1), args[1]);
-      return kb.mulf(args[0], kb.selectf(kb.equalf(args[1], kb.f32(0)), kb.f32(0), inverse));
-    });
-    Value head = queryRow();
-    tile::StoreSpreadOp::create(kb.builder(), mean, out, ValueRange{head, group},
-                                uint64_t(shape.dims / m.unit.columns), kb.index(shape.group()));
+    Value mean = products.mean(values, weights);
+    products.store(mean, out, queryRow(), group);
   }
 
   void finish() {
@@ -386,16 +268,15 @@ private:
   const CachePages &cache;
   const AttentionShape &shape;
   const int64_t consumers, loaders, attendRegisters, loadRegisters, stages, parts;
-  const int64_t fan; ///< parts, or groups of them, that are added at once
-  const CodeProduct product;
-  const int64_t operandTokens; ///< of one operand of values
-  const bool cluster;          ///< the parts of a row meet in one
+  const int64_t fan;  ///< parts, or groups of them, that are added at once
+  const bool cluster; ///< the parts of a row meet in one
   BatchRows batch;
+  AttentionProducts products;
   AttentionSums sums;
   Value query, pool, selection, out, arrivals;
   SumsView partSums, warpSums;
-  Value ring, table, queries, pages, seenKeys;
-  Value part, kvHead, row, position, tableRow, listed, begin, end, used, token, loader;
+  Value ring, pages, seenKeys;
+  Value part, kvHead, row, position, tableRow, listed, begin, end, used, loader;
 };
 
 } // namespace
@@ -411,6 +292,8 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionShape &shape, const Schedule &schedule,
                                   const AttentionOperands &operands) {
   const MatrixUnit &unit = step.chip.matrix;
+  if (isFlat(schedule))
+    return emitFlatAttention(step, cache, shape, schedule, operands);
   std::optional<PartMemory> memory;
   if (int64_t parts = schedule.at("parts"); parts > 1 && !meets(schedule)) {
     int64_t groups = groupsOf(parts, fanOf(schedule));

@@ -19,7 +19,8 @@ bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Typ
 /// `merge` (parts whose sums are added at once; of more, groups are added first; without: all),
 /// `product` (CodeProduct, all but Exact and Groups), `residents` (work items of a multiprocessor),
 /// `meet` (1: the parts, at most eight, are a cluster and add their sums in its shared memory; 0:
-/// the last to arrive adds what all left in global memory).
+/// the last to arrive adds what all left in global memory), `flat` (1: AttentionFlat.h; `parts` are
+/// then those of all rows of a KV head, and `meet` is not looked at).
 mlir::LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
                                         const AttentionOperands &operands);

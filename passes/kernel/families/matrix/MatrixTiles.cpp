@@ -97,6 +97,21 @@ void MatrixTiles::comeToBarrierOfOthers() {
     kb.barrier(/*whole=*/true);
 }
 
+void RoleMeeting::allocate() {
+  auto &b = m.kb.builder();
+  if (!m.unit.roleBarriers)
+    gates = tile::GatesOp::create(b, tile::GatesType::get(b.getContext(), 1), uint64_t(warps),
+                                  uint64_t(1), IntegerAttr());
+}
+
+void RoleMeeting::meet(Value number) {
+  auto &b = m.kb.builder();
+  if (m.unit.roleBarriers)
+    return m.kb.barrier();
+  tile::GateSignalOp::create(b, gates, tile::Gate::Full, number);
+  tile::GateWaitOp::create(b, gates, tile::Gate::Full, number);
+}
+
 int64_t loadersOf(const Schedule &schedule) {
   auto found = schedule.find("loaders");
   return found == schedule.end() ? 1 : found->second;

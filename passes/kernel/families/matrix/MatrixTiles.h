@@ -61,6 +61,21 @@ private:
                  tile::TileType type);
 };
 
+/// Warps of a role that meet whatever the other roles do: by the barrier of the role, or where
+/// there is none by a gate.
+class RoleMeeting {
+public:
+  RoleMeeting(MatrixTiles &m, int64_t warps) : m(m), warps(warps) {}
+  void allocate();
+  /// Meetings are numbered 0, 1, 2 …; stores to shared memory before one are seen after it.
+  void meet(Value number);
+
+private:
+  MatrixTiles &m;
+  int64_t warps;
+  Value gates;
+};
+
 /// Warps that bring pages: one, or as many as the schedule says.
 int64_t loadersOf(const Schedule &schedule);
 

@@ -2,12 +2,31 @@
 
 #include "passes/targets/common/WorkPlan.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace m3c {
 
+/// Flat parts; nothing where parts of rows are as good.
+static Schedule flatAttention(const Schedule &problem, const PageChip &chip) {
+  int64_t selected = problem.at("selected");
+  int64_t parts = flatPartsFor(chip.units, problem.at("rows"), problem.at("kv_heads"), selected);
+  if (!parts || (selected && !chip.flatSelections))
+    return {};
+  // The sums of a warp are those of sixteen heads, with two numbers of each.
+  int64_t sumBytes = chip.flatConsumers * 16 * (problem.at("dims") + 2) * 4;
+  int64_t stages = (chip.flatBytes - sumBytes) / problem.at("page_bytes");
+  return {{"consumers", chip.flatConsumers},
+          {"loaders", 1},
+          {"attend_registers", 0},
+          {"load_registers", 0},
+          {"stages", stages},
+          {"parts", parts},
+          {"residents", 1},
+          {"merge", 12},
+          {"flat", 1}};
+}
+
 Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
+  if (Schedule flat = flatAttention(problem, chip); !flat.empty())
+    return flat;
   int64_t items = problem.at("rows") * problem.at("kv_heads"), page = problem.at("page_bytes");
   bool many = items > chip.units;
   int64_t residents = many ? chip.residents : 1;
@@ -19,10 +38,8 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
     residents = chip.crowd;
     stages = crowdStages;
   }
-  int64_t parts = partsFor(chip.units, items);
-  // Each part of a selection costs the merge; of a long sequence each takes many pages.
-  if (problem.at("selected"))
-    parts = std::min<int64_t>(8, int64_t(std::bit_floor(uint64_t(parts))));
+  int64_t parts =
+      problem.at("selected") ? partsOfSelection(chip.units, items) : partsFor(chip.units, items);
   return {{"consumers", many ? 4 : 8}, {"loaders", 1},     {"attend_registers", 0},
           {"load_registers", 0},       {"stages", stages}, {"parts", parts},
           {"residents", residents},    {"merge", 12},      {"meet", 0}};

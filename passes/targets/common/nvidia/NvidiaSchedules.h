@@ -11,10 +11,16 @@ struct PageChip {
   int64_t ringBytes;     ///< that the rings of a multiprocessor's work items may take together
   int64_t residents = 2; ///< work items of a multiprocessor where there are many
   int64_t crowd = 2;     ///< the same of sparse attention with more rows than that
+  /// Of flat parts (`flat`): what the ring of a work item and the sums of its warps may take
+  /// together, how many of these multiply, and whether selections are shared out so as well.
+  int64_t flatBytes = 216 * 1024;
+  int64_t flatConsumers = 8;
+  bool flatSelections = true;
 };
 
 /// Attention of single rows. With few rows the pages of one are shared by the work items that fill
-/// the chip, with many several work items of a row each fill a multiprocessor.
+/// the chip, with many several work items of a row each fill a multiprocessor. Several rows that
+/// attend to all pages are shared out flat (flatPartsFor), so are selections where that is shorter.
 Schedule matrixAttention(const Schedule &problem, const PageChip &chip);
 
 /// Block scores. A tile has rows that fill eight columns; four tiles of one sequence go together.

@@ -97,3 +97,26 @@ template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {
       raise(released + stage(i), 1);
   }
 };
+
+/// Counters of stages that only grow, where nobody copies: use i is in stage i % Stages. A stage is
+/// full after `fills` signals of waves, empty again after `drains`.
+template <int Stages> struct Gates {
+  u32 *full, *empty;
+  u32 fills, drains;
+  M3_INLINE Gates(u64 *words, u32 fills, u32 drains)
+      : full((u32 *)words), empty((u32 *)words + Stages), fills(fills), drains(drains) {
+    if (threadNumber() < 2 * Stages)
+      startCounter(full + threadNumber());
+  }
+  static M3_INLINE i32 stage(i64 i) { return (u32)i % Stages; }
+  static M3_INLINE u32 round(i64 i) { return (u32)i / Stages; }
+  M3_INLINE void waitFull(i64 i) { awaitCounter(full + stage(i), (round(i) + 1) * fills); }
+  M3_INLINE void waitEmpty(i64 i) { awaitCounter(empty + stage(i), round(i) * drains); }
+  static M3_INLINE void signal(u32 *counter) {
+    warpBarrier();
+    if (laneId() == 0)
+      raise(counter, 1);
+  }
+  M3_INLINE void signalFull(i64 i) { signal(full + stage(i)); }
+  M3_INLINE void signalEmpty(i64 i) { signal(empty + stage(i)); }
+};

@@ -1,0 +1,246 @@
+#include "passes/kernel/families/matrix/AttentionFlat.h"
+
+#include "passes/kernel/families/FlatRows.h"
+#include "passes/kernel/families/matrix/AttentionProducts.h"
+
+using namespace mlir;
+
+namespace m3c::kernel {
+namespace {
+
+/// Pages that a warp has at hand, one in a lane; of as many before it the others may still read.
+constexpr int64_t lanes = 32, heldPages = 2 * lanes;
+
+class FlatAttention {
+public:
+  FlatAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
+                const AttentionShape &shape, const Schedule &schedule, const MatrixUnit &unit)
+      : kb(kb), m(kb, unit, cache.paired()), cache(cache), shape(shape),
+        consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
+        attendRegisters(choiceOf(schedule, "attend_registers")),
+        loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
+        batch(kb), rows(kb, batch, schedule.at("parts"), shape.selected), meeting(m, consumers),
+        products(kb, m, cache, shape, schedule),
+        warpsOfRow(kb, m, shape.dims, products.scaleBits(), consumers),
+        partsOfRow(kb, m, shape.dims, products.scaleBits(), consumers + loaders),
+        slots(kb, batch, rows, schedule, shape.kvHeads), query(parameters.query),
+        pool(parameters.pool), selection(parameters.selection), out(parameters.out),
+        arrivals(parameters.arrivals), partSums{parameters.partValues, parameters.partRows} {
+    kb.kernel().setWarps(uint64_t(consumers + loaders));
+  }
+
+  void emit() {
+    allocate();
+    part = kb.blockId(tile::Axis::X);
+    kvHead = kb.blockId(tile::Axis::Y);
+    kb.when(kb.less(kb.index(0), batch.rows), [&] {
+      kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] { rows.lay(); });
+      kb.barrier(); // rows are laid, the ring's barriers are made
+      rows.divide(part);
+      kb.when(kb.less(rows.begin, rows.end), [&] {
+        kb.roles([&] {
+          kb.role("attend", {consumers, attendRegisters}, [&] { attend(); });
+          kb.role("load", {loaders, loadRegisters}, [&] { loadPages(); });
+        });
+        addParts();
+      });
+    });
+  }
+
+private:
+  void allocate() {
+    ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
+    products.allocate();
+    pages = kb.alloc({loaders, lanes}, kb.i32Type());
+    seenKeys = kb.alloc({loaders, heldPages}, kb.i32Type());
+    warpSums = {kb.alloc(m.accBox(shape.dims, consumers), kb.f32Type()),
+                kb.alloc({consumers, 2, 16}, kb.f32Type())};
+    rows.allocate();
+    meeting.allocate();
+  }
+
+  //===- Pages
+  tile::TileType numbers() { return kb.tile(1, lanes, kb.i32Type()); }
+
+  /// Role: brings the pages of the stretch, K and V side by side, whatever row they are of. Loaders
+  /// take turns.
+  void loadPages() {
+    loader = loaders == 1 ? kb.index(0) : kb.sub(kb.warpId(), kb.index(consumers));
+    Value count = kb.sub(rows.end, rows.begin);
+    kb.forLoop(kb.index(0), count, lanes, [&](Value use) {
+      listPages(use);
+      Value stop = kb.min(kb.add(use, lanes), count);
+      kb.forLoop(kb.add(use, loader), stop, loaders, [&](Value i) { loadPage(i, kb.sub(i, use)); });
+    });
+  }
+
+  /// Where the pages from use `use` on lie, and how many keys of each its row may see. A page whose
+  /// keys are counted for the first time in these numbers is 64 uses behind one that had the
+  /// place, and the ring is shallower: nobody reads that any more.
+  void listPages(Value use) {
+    Value zero = kb.index(0), newest = kb.toI32(kb.add(rows.end, -1));
+    Value from = kb.toI32(kb.add(rows.begin, use));
+    Value page = kb.map(kb.iota(lanes), numbers(),
+                        [&](ValueRange args) { return kb.min(kb.add(args[0], from), newest); });
+    auto [row, place] = rows.find(page);
+    Value block = selection ? kb.gather(selection, zero, listed(row, place)) : place;
+    Value past = kb.gather(batch.positions, zero, row);
+    Value sequence = kb.gather(batch.sequences, zero, row);
+    Value length = kb.toI32(batch.tableLength);
+    Value entry = kb.map({sequence, block}, numbers(), [&](ValueRange args) {
+      Value start = arith::MulIOp::create(kb.builder(), args[0], length);
+      return kb.add(start, kb.max(args[1], kb.i32(0)));
+    });
+    // A list that ends early has no keys there.
+    Value seen = kb.map({past, block}, numbers(), [&](ValueRange args) {
+      Value before = arith::MulIOp::create(kb.builder(), args[1], kb.i32(m3::blockTokens));
+      Value left = kb.sub(kb.add(args[0], kb.i32(1)), before);
+      return kb.selectf(kb.less(args[1], kb.i32(0)), kb.i32(0), left);
+    });
+    kb.store(kb.gather(batch.table, zero, entry), pages, {loader, zero}, {1, lanes});
+    kb.store(seen, seenKeys, {loader, kb.rem(use, heldPages)}, {1, lanes});
+  }
+
+  Value listed(Value row, Value place) {
+    Value head = kb.toI32(kvHead);
+    return kb.map({row, place}, numbers(), [&](ValueRange args) {
+      auto times = [&](Value x, int64_t y) {
+        return Value(arith::MulIOp::create(kb.builder(), x, kb.i32(y)));
+      };
+      Value list = kb.add(times(args[0], shape.kvHeads), head);
+      return kb.add(times(list, shape.selected), args[1]);
+    });
+  }
+
+  void loadPage(Value use, Value place) {
+    Value offset = kb.add(kb.mul(kb.loadIndex(pages, {loader, place}), cache.pageBytes),
+                          kb.mul(kvHead, 2 * cache.slotBytes));
+    kb.acquire(ring, use);
+    kb.fillStage(ring, use, pool, offset);
+    kb.commit(ring, use);
+  }
+
+  /// How many keys of the use's page its row may see, as its loader has noted.
+  Value seenOf(Value use) {
+    Value from = loaders == 1 ? kb.index(0) : kb.rem(use, loaders);
+    return kb.loadIndex(seenKeys, {from, kb.rem(use, heldPages)});
+  }
+
+  //===- Rows
+  Value headOf(Value row) {
+    return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group()));
+  }
+  void loadQueries(Value row) { products.loadQueries(query, headOf(row)); }
+
+  /// Role: one row after the other; a warp takes a quarter of each page of its team.
+  void attend() {
+    const int64_t teams = consumers / pageWarps;
+    Value warp = kb.warpId(), isLast = kb.equal(warp, kb.index(consumers - 1));
+    products.fillTable();
+    kb.when(isLast, [&] { loadQueries(rows.first); });
+    meeting.meet(kb.index(0));
+    products.nameTokens();
+    Value team = kb.div(warp, pageWarps);
+    Value token = kb.mul(kb.rem(warp, pageWarps), stepTokens);
+    kb.forLoop(rows.first, kb.add(rows.last, 1), 1, [&](Value row) {
+      auto [from, to] = rows.ownOf(row);
+      Value use = kb.sub(from, rows.begin), end = kb.sub(to, rows.begin);
+      // Pages go round the teams, over the rows: the row's first that is of mine.
+      Value turn = kb.rem(kb.sub(kb.add(team, teams), kb.rem(use, teams)), teams);
+      Values added = kb.forLoop(kb.add(use, turn), end, teams, products.none().all(),
+                                [&](Value use, ValueRange carried) {
+                                  Value stage = kb.wait(ring, use);
+                                  Value seen = kb.sub(seenOf(use), token);
+                                  Values next = products.added(stage, token, seen, carried);
+                                  kb.release(ring, use);
+                                  return next;
+                                });
+      endRow(row, warp, isLast, AttentionProducts::State::of(added));
+    });
+  }
+
+  /// The sums of all warps: the mean, or where others have pages of the row as well, its part.
+  void endRow(Value row, Value warp, Value isLast, const AttentionProducts::State &state) {
+    Value none = kb.index(0), number = kb.mul(kb.sub(row, rows.first), 2);
+    warpsOfRow.store(warpSums, warp, none, state.values);
+    warpsOfRow.storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));
+    meeting.meet(kb.add(number, 1)); // nobody reads the row's queries any more
+    kb.when(kb.both(isLast, kb.less(row, rows.last)), [&] { loadQueries(kb.add(row, 1)); });
+    Value shared = rows.isShared(row), slot = slots.own(kvHead, part, row);
+    warpsOfRow.merge(warpsOfRow.slots(warpSums, none, kb.index(consumers), consumers), none, 1,
+                     [&](Value group, Value values, Value weights, Value largest) {
+                       kb.when(
+                           shared, [&] { keep(warpsOfRow, slot, group, values, weights, largest); },
+                           [&] { storeMean(row, group, values, weights); });
+                     });
+    meeting.meet(kb.add(number, 2)); // nor the warps' sums
+  }
+
+  void storeMean(Value row, Value group, Value values, Value weights) {
+    products.store(products.mean(values, weights), out, headOf(row), group);
+  }
+
+  void keep(AttentionSums &sums, Value slot, Value group, Value values, Value weights,
+            Value largest) {
+    sums.store(partSums, slot, group, values);
+    kb.when(kb.equal(group, kb.index(0)),
+            [&] { sums.storeRows(partSums, slot, largest, weights); });
+  }
+
+  /// The first and the last row may have parts elsewhere: who comes last adds them.
+  void addParts() {
+    slots.eachShared([&](Value row) {
+      auto add = [&](Value base, Value count, int64_t most, const SumsBody &body) {
+        partsOfRow.merge(partsOfRow.slots(partSums, base, count, most), kb.index(0), 1, body);
+      };
+      slots.meet(
+          kvHead, part, row, arrivals,
+          [&](const SlotRun &parts, Value slot) {
+            add(parts.base, parts.count, parts.most,
+                [&](Value group, Value values, Value weights, Value largest) {
+                  keep(partsOfRow, slot, group, values, weights, largest);
+                });
+          },
+          [&](const SlotRun &parts) {
+            add(parts.base, parts.count, parts.most,
+                [&](Value group, Value values, Value weights, Value) {
+                  storeMean(row, group, values, weights);
+                });
+          });
+    });
+  }
+
+  KernelBuilder &kb;
+  MatrixTiles m;
+  const CachePages &cache;
+  const AttentionShape &shape;
+  const int64_t consumers, loaders, attendRegisters, loadRegisters, stages;
+  BatchRows batch;
+  FlatRows rows;
+  RoleMeeting meeting;
+  AttentionProducts products;
+  AttentionSums warpsOfRow, partsOfRow;
+  FlatSums slots;
+  Value query, pool, selection, out, arrivals;
+  SumsView partSums, warpSums;
+  Value ring, pages, seenKeys;
+  Value part, kvHead, loader;
+};
+
+} // namespace
+
+LogicalResult emitFlatAttention(StepLowering &step, const CachePages &cache,
+                                const AttentionShape &shape, const Schedule &schedule,
+                                const AttentionOperands &operands) {
+  const MatrixUnit &unit = step.chip.matrix;
+  PartMemory memory =
+      FlatSums::memory(step.rows, schedule, {shape.dims / unit.columns, unit.lanes, 4});
+  return emitPartedAttention(
+      step, cache, shape, schedule, operands, memory,
+      [&](KernelBuilder &kb, const AttentionParameters &parameters) {
+        FlatAttention(kb, parameters, cache, shape, schedule, unit).emit();
+      },
+      /*tileRows=*/step.rows);
+}
+
+} // namespace m3c::kernel

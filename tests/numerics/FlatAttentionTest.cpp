@@ -1,0 +1,250 @@
+// Attention with the pages of all rows laid end to end and shared out over the whole batch, against
+// the reference and against parts of rows.
+//
+// Scores are sums of exact products, weights of the softmax are rounded to FP16 (2^-11 of each, in
+// numerator and denominator), e^x is within 2^-21, sums of n keys are FP32 (n · 2^-24), and so are
+// the rescalings of parts, of which a row has at most as many as pages.
+#include "passes/targets/sm107/DeviceHeaders.h"
+#include "runtime/base/Error.h"
+#include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tests/numerics/Scene.h"
+
+#include "gtest/gtest.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <regex>
+
+using namespace m3c::numerics;
+using namespace m3c::interpreter;
+
+namespace {
+
+/// A chip with matrix instructions, whether its kernels take BF16 rows, and other choices.
+struct Kernel {
+  std::string chip;
+  bool bf16;
+  std::vector<std::string> schedule;
+};
+std::vector<Kernel> kernels() {
+  return {{"sm_90a", true, {}},
+          {"sm_107a", false, {}},
+          {"sm_100a", false, {"attention.tensor=0"}},
+          {"gfx950", false, {}}};
+}
+
+std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths) {
+  std::vector<RowAt> rows;
+  for (int32_t length : lengths)
+    rows.push_back({int32_t(rows.size()), length - 1});
+  return rows;
+}
+
+SceneSpec sceneOf(std::vector<RowAt> rows, bool sparse, bool bf16) {
+  SceneSpec spec;
+  spec.cache.kvHeads = 2;
+  spec.heads = 8;
+  spec.sparse = sparse;
+  spec.k = 4;
+  spec.bf16 = bf16;
+  spec.farPage = false;
+  spec.pages = 120;
+  spec.rows = std::move(rows);
+  return spec;
+}
+
+double bound(const Scene &scene) {
+  double dims = double(scene.spec.cache.headDim), u = 0x1p-24, length = std::sqrt(dims) + 5;
+  double keys = double((scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128);
+  double delta = 2 * (dims + 1) * u * scene.scale() * length * length;
+  double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * keys * u + 3 * (keys / 128 + 1) * u;
+  return (2 * delta + weights + sums + (scene.spec.bf16 ? 0x1p-9 : 0)) * 6;
+}
+
+std::vector<float> valuesOf(const KernelProgram &built, const Scene &scene) {
+  std::vector<float> values;
+  auto count = size_t(scene.query.elements());
+  if (!scene.spec.bf16) {
+    auto from = built.buffer<float>("attention").first(count);
+    return {from.begin(), from.end()};
+  }
+  for (uint16_t code : built.buffer<uint16_t>("attention").first(count))
+    values.push_back(std::bit_cast<float>(uint32_t(code) << 16));
+  return values;
+}
+
+std::vector<float> run(Scene &scene, const Kernel &kernel, int64_t rows,
+                       std::vector<std::string> schedule) {
+  schedule.insert(schedule.end(), kernel.schedule.begin(), kernel.schedule.end());
+  KernelProgram &built = program(scene.spec, kernel.chip, rows, schedule);
+  built.run(scene.input());
+  return valuesOf(built, scene);
+}
+
+/// Compares with the reference on the kernel's own selection.
+std::vector<float> check(Scene &scene, const Kernel &kernel, int64_t rows,
+                         const std::vector<std::string> &schedule) {
+  std::vector<float> found = run(scene, kernel, rows, schedule);
+  std::vector<std::string> all = schedule;
+  all.insert(all.end(), kernel.schedule.begin(), kernel.schedule.end());
+  Tensor blocks = Tensor::ofIds({scene.batch.rows(), scene.spec.cache.kvHeads, scene.spec.k});
+  if (scene.spec.sparse) {
+    auto chosen = program(scene.spec, kernel.chip, rows, all).buffer<int32_t>("selected_blocks");
+    blocks.ids.assign(chosen.begin(), chosen.begin() + blocks.elements());
+  }
+  Tensor expected = scene.attention(scene.spec.sparse ? &blocks : nullptr);
+  double tolerance = bound(scene);
+  for (size_t i = 0; i < expected.reals.size(); ++i)
+    if (!(std::fabs(double(found[i]) - expected.reals[i]) <= tolerance)) {
+      ADD_FAILURE() << kernel.chip << ", bucket " << rows << ": element "
+                    << int64_t(i) % expected.width() << " of row " << int64_t(i) / expected.width()
+                    << " is " << found[i] << ", " << expected.reals[i] << " ± " << tolerance
+                    << " expected";
+      break;
+    }
+  return found;
+}
+
+/// So many stretches, and so many parts that are added at once.
+std::vector<std::string> flat(int parts, int merge) {
+  return {"attention.flat=1", "attention.parts=" + std::to_string(parts),
+          "attention.merge=" + std::to_string(merge)};
+}
+
+/// All lengths of interest, and one long row among short ones; as many rows as the step has and
+/// fewer.
+const std::vector<std::vector<int32_t>> batches = {
+    {1, 127, 128, 129, 511, 512, 513, 2048, 3900, 1, 1, 128, 1, 3, 2, 900},
+    {5000, 1, 1, 128, 1, 129, 1, 1},
+};
+
+TEST(FlatAttention, RaggedBatches) {
+  for (const Kernel &kernel : kernels())
+    for (const std::vector<int32_t> &lengths : batches)
+      for (bool sparse : {false, true}) {
+        Scene scene(sceneOf(rowsOfLengths(lengths), sparse, kernel.bf16));
+        SCOPED_TRACE(kernel.chip + (sparse ? ", sparse" : ", dense"));
+        std::vector<float> found = check(scene, kernel, 16, flat(7, 2));
+        std::vector<float> byRows =
+            run(scene, kernel, 16, {"attention.flat=0", "attention.parts=2"});
+        for (size_t i = 0; i < found.size(); ++i)
+          ASSERT_NEAR(found[i], byRows[i], 2 * bound(scene)) << "element " << i;
+      }
+}
+
+/// A row in many groups of parts, parts with many rows, more parts than pages.
+TEST(FlatAttention, Stretches) {
+  for (auto [parts, merge] : {std::pair(3, 12), {40, 3}, {200, 12}}) {
+    Scene scene(sceneOf(rowsOfLengths(batches[1]), false, false));
+    check(scene, kernels()[1], 16, flat(parts, merge));
+  }
+}
+
+/// Other lengths in the same kernel, as a replayed graph has them: rows of one sequence, which are
+/// cut at the same places, among others, alone, fewer than the step has.
+TEST(FlatAttention, RowsOfOneSequenceAndFewerRows) {
+  std::vector<RowAt> rows = chunkOf(0, 600, 9);
+  rows.push_back({1, 0});
+  const std::vector<std::vector<size_t>> steps = {
+      {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {8}, {9, 4}};
+  for (const Kernel &kernel : kernels())
+    for (const std::vector<size_t> &kept : steps) {
+      Scene scene(sceneOf(rows, false, kernel.bf16));
+      scene.keepRows(kept);
+      check(scene, kernel, 16, flat(20, 12));
+    }
+}
+
+TEST(FlatAttention, NoRows) {
+  for (const Kernel &kernel : kernels()) {
+    Scene scene(sceneOf({}, false, kernel.bf16));
+    std::vector<std::string> schedule = flat(20, 12);
+    schedule.insert(schedule.end(), kernel.schedule.begin(), kernel.schedule.end());
+    KernelProgram &built = program(scene.spec, kernel.chip, 16, schedule);
+    StepInput input = scene.input();
+    input.blocks = 4;
+    built.run(input);
+    for (uint8_t byte : built.buffer<uint8_t>("attention"))
+      ASSERT_EQ(byte, 0xff) << "a row of padding was written";
+  }
+}
+
+/// Who comes last adds the parts in the order of the pages.
+TEST(FlatAttention, TheSameBitsWhoeverComesLast) {
+  Kernel kernel = kernels()[1];
+  Scene scene(sceneOf(rowsOfLengths({1500, 1, 700}), false, kernel.bf16));
+  std::vector<float> first = check(scene, kernel, 16, flat(7, 2));
+  KernelProgram &built = program(scene.spec, kernel.chip, 16, flat(7, 2));
+  for (uint64_t seed : {2, 3, 4}) {
+    StepInput input = scene.input();
+    input.seed = seed;
+    built.run(input);
+    EXPECT_EQ(valuesOf(built, scene), first) << "seed " << seed;
+  }
+}
+
+//===- Planted faults -------------------------------------------------------------------------===//
+
+/// A fault in the text of a kernel: what a regular expression finds there is replaced.
+struct TextFault {
+  const char *name, *from, *to;
+};
+void PrintTo(const TextFault &fault, std::ostream *out) { *out << fault.name; }
+
+constexpr TextFault textFaults[] = {
+    {"StretchOnePageShort",
+     R"((i64 \w+ = select\((\w+), \w+, (\w+)\);\s+i64 \w+ = select\(\2, )(\w+)(, \3\);))",
+     "$1$4 - i64(1)$5"},
+    {"SumMissesTheLastPart", R"((bool \w+ = it\w+ < r\w+);)", "$1 - i64(1);"},
+    {"SumBeforeTheLastPartHasCome", R"(arriveLast\(([^,]+), (\w+)\))", "arriveLast($1, $2 - 1)"},
+    {"OneSlotForTwoRowsOfAPart", R"(= blockX \+ it\w+;)", "= blockX;"},
+    {"RowsReadBeforeTheyAreLaid", R"(\n    barrier\(\);)", "\n"},
+    {"SumsReadBeforeAllWarpsHaveTheirs",
+     R"((\* 32 \+ 16\);[^\n]*\n[^\n]*\n +)barrierOf\(1, 128\);)", "$1"},
+    {"SumsOverwrittenBeforeTheyAreRead",
+     R"((storeSpread[^\n]*\n +\}\n +\}\n[^\n]*\n +)barrierOf\(1, 128\);)", "$1"},
+    {"PagesOfTheRowBefore",
+     R"(i32 (\w+) = convert<i32>\((e\w+)\);(\s+auto t\w+ = map<[^\n]*\n\s+auto s\w+ = x\w+ < \1;\s+auto s\w+ = x\w+ \+ i32\(1\);))",
+     "i32 $1 = convert<i32>($2) + 1;$3"},
+};
+
+class FlatKernels : public testing::TestWithParam<TextFault> {};
+
+TEST_P(FlatKernels, WithAFaultAreFound) {
+  Scene scene(sceneOf(rowsOfLengths({900, 1, 300, 129, 2}), false, false));
+  KernelProgram built(Scene::module(scene.spec), "sm_107a", 8, flat(4, 2));
+  for (auto &[name, kernel] : built.kernels) {
+    if (kernel.standsIn)
+      continue;
+    std::regex from(GetParam().from);
+    ASSERT_TRUE(std::regex_search(kernel.source, from)) << "the fault has no place";
+    kernel.source = std::regex_replace(kernel.source, from, GetParam().to);
+    m3c::hal::SourceText source{kernel.source, {}, {}};
+    source.headers.assign(m3c::sm107DeviceHeaders().begin(), m3c::sm107DeviceHeaders().end());
+    kernel.code = m3c::hal::openEmulatedDevice(m3c::hal::loadEmulator(), {"sm107", 1, 1})
+                      ->build(source, name);
+  }
+  try {
+    built.run(scene.input());
+  } catch (const m3c::Error &error) {
+    bool emulator = error.summary().find("fails in the emulator") != std::string::npos;
+    bool counter = error.summary().find("a counter is not zero") != std::string::npos;
+    EXPECT_TRUE(emulator || counter) << error.what();
+    return;
+  }
+  std::vector<float> found = valuesOf(built, scene);
+  Tensor expected = scene.attention(nullptr);
+  double worst = 0;
+  for (size_t i = 0; i < expected.reals.size(); ++i) {
+    double distance = std::fabs(double(found[i]) - expected.reals[i]);
+    worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
+  }
+  EXPECT_GT(worst, bound(scene));
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, FlatKernels, testing::ValuesIn(textFaults),
+                         [](const testing::TestParamInfo<TextFault> &info) {
+                           return info.param.name;
+                         });
+
+} // namespace
