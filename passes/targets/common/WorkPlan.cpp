@@ -58,7 +58,8 @@ WorkShare stretchOf(int64_t count, int64_t parts, int64_t part) {
 }
 
 int64_t partOf(int64_t count, int64_t parts, int64_t tile) {
-  return ((tile + 1) * std::min(parts, count) - 1) / count; // the last that begins with the tile or before
+  return ((tile + 1) * std::min(parts, count) - 1) /
+         count; // the last that begins with the tile or before
 }
 
 std::vector<std::vector<WorkRun>> planFlat(std::span<const int64_t> tiles, int64_t parts) {
