@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include <fmt/format.h>
@@ -156,6 +157,27 @@ static std::string usesText(const ordered_json &uses) {
   return out;
 }
 
+// How attention is shared out over work items, chip by chip: "CHIP: choice = number, …; CHIP: …".
+static std::string sharesText(const std::string &schedule) {
+  static const std::regex perChip("([^:;]+): ([^;]*)"), parts("\\bparts = (\\d+)");
+  std::string out;
+  for (std::sregex_iterator at(schedule.begin(), schedule.end(), perChip), end; at != end; ++at) {
+    std::string choices = (*at)[2];
+    std::smatch count;
+    if (!std::regex_search(choices, count, parts))
+      continue;
+    bool flat = choices.find("flat = 1") != std::string::npos;
+    out += fmt::format("    shared out on{}{}: {}\n", (*at)[1].str().starts_with(' ') ? "" : " ",
+                       (*at)[1].str(),
+                       flat ? fmt::format("the pages of all rows of a KV head, end to end, in {} "
+                                          "equal stretches",
+                                          count[1].str())
+                            : fmt::format("the pages of each row of a KV head in {} part{}",
+                                          count[1].str(), count[1] == "1" ? "" : "s"));
+  }
+  return out;
+}
+
 std::string explainText(const ordered_json &explained) {
   std::string out = "decisions\n";
   for (const ordered_json &decision : explained["decisions"])
@@ -168,6 +190,8 @@ std::string explainText(const ordered_json &explained) {
   for (const ordered_json &kernel : explained.value("kernels", ordered_json::array())) {
     out += fmt::format("  {} (family {})\n    schedule {}\n", str(kernel["name"]),
                        str(kernel["family"]), str(kernel["schedule"]));
+    if (kernel["family"] == "attention")
+      out += sharesText(str(kernel["schedule"]));
     for (const ordered_json &object : kernel["objects"])
       out += fmt::format("    code for {}: {}\n", str(object["chip"]), codeText(object));
     out += usesText(kernel["uses"]);
