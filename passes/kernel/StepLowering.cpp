@@ -114,9 +114,11 @@ void StepLowering::tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Va
 }
 
 /// A choice that a kernel's name and schedule do not say: no registers for roles, one warp that
-/// brings pages.
+/// brings pages, parts of each row.
 static bool goesWithoutSaying(StringRef choice, int64_t value) {
-  return choice == "loaders" ? value == 1 : choice.ends_with("_registers") && !value;
+  if (choice == "loaders")
+    return value == 1;
+  return (choice == "flat" || choice.ends_with("_registers")) && !value;
 }
 
 Schedule StepLowering::schedule(StringRef family, Schedule problem) {

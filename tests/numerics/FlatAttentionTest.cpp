@@ -30,7 +30,7 @@ std::vector<Kernel> kernels() {
   return {{"sm_90a", true, {}},
           {"sm_107a", false, {}},
           {"sm_100a", false, {"attention.tensor=0"}},
-          {"gfx950", false, {}}};
+          {"gfx950", false, {"attention.shared=0"}}};
 }
 
 std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths) {
@@ -77,6 +77,10 @@ std::vector<float> run(Scene &scene, const Kernel &kernel, int64_t rows,
                        std::vector<std::string> schedule) {
   schedule.insert(schedule.end(), kernel.schedule.begin(), kernel.schedule.end());
   KernelProgram &built = program(scene.spec, kernel.chip, rows, schedule);
+  EXPECT_EQ(std::ranges::count(schedule, "attention.flat=1") > 0,
+            std::ranges::any_of(built.kernels, [](const auto &entry) {
+              return entry.first.find("_flat1_") != std::string::npos;
+            }));
   built.run(scene.input());
   return valuesOf(built, scene);
 }
@@ -107,7 +111,7 @@ std::vector<float> check(Scene &scene, const Kernel &kernel, int64_t rows,
 
 /// So many stretches, and so many parts that are added at once.
 std::vector<std::string> flat(int parts, int merge) {
-  return {"attention.flat=1", "attention.parts=" + std::to_string(parts),
+  return {"attention.flat=1", "attention.stages=4", "attention.parts=" + std::to_string(parts),
           "attention.merge=" + std::to_string(merge)};
 }
 

@@ -21,17 +21,20 @@ Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
   int64_t selected = problem.at("selected"), flat = flatPartsFor(units, rows, heads, selected);
   int64_t ringBytes = chip.sharedBytes - besideRing;
   if (flat) {
-    // The sums of a wave are those of sixteen heads, with two numbers of each.
-    ringBytes -= 8 * 16 * (problem.at("dims") + 2) * 4;
-    return {{"consumers", 8}, {"loaders", 4}, {"stages", ringBytes / page},
-            {"parts", flat},  {"merge", 12},  {"flat", 1}};
+    // Twelve waves would have too few registers. The sums of one are those of sixteen heads, with
+    // two numbers of each.
+    constexpr int64_t consumers = 4;
+    ringBytes -= consumers * 16 * (problem.at("dims") + 2) * 4;
+    return {{"consumers", consumers}, {"loaders", 4}, {"stages", ringBytes / page},
+            {"parts", flat},          {"merge", 12},  {"flat", 1}};
   }
   return {
       {"consumers", 8},
       {"loaders", 4},
       {"stages", ringBytes / page},
       {"parts", selected ? partsOfSelection(units, rows * heads) : partsFor(units, rows * heads)},
-      {"meet", 0}};
+      {"meet", 0},
+      {"flat", 0}};
 }
 
 /// Rows of a step often choose the same pages: up to eight of them dequantise each once. Their sums

@@ -194,7 +194,7 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
     PageChip items = {chip.facts.units, 168 * 1024, 2, 3};
     items.flatSelections = false; // those were measured in parts of rows
     Schedule schedule = matrixAttention(problem, items);
-    return schedule.count("flat") ? schedule : tuned(schedule);
+    return isOn(schedule, "flat") ? schedule : tuned(schedule);
   }
   if (family == "attention") {
     Schedule schedule = plainAttention(problem);

@@ -43,8 +43,8 @@
 // THREE: plan.launch @attention_{{.*}}_consumers4_flat1_merge12_parts212_residents2_stages6({{.*}} grid [212, 2, 1]
 
 // Waves of one role have no barrier: they count themselves in.
-// WAVES: tile.kernel @attention_{{.*}}_consumers8_flat1_loaders4_merge12_parts128_stages4
-// WAVES: tile.gates fills 8 drains 1
+// WAVES: tile.kernel @attention_{{.*}}_consumers4_flat1_loaders4_merge12_parts128_stages6
+// WAVES: tile.gates fills 4 drains 1
 // WAVES: tile.role "attend"
 // WAVES: tile.gate_signal full
 // WAVES: tile.gate_wait full

@@ -40,9 +40,16 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
   }
   int64_t parts =
       problem.at("selected") ? partsOfSelection(chip.units, items) : partsFor(chip.units, items);
-  return {{"consumers", many ? 4 : 8}, {"loaders", 1},     {"attend_registers", 0},
-          {"load_registers", 0},       {"stages", stages}, {"parts", parts},
-          {"residents", residents},    {"merge", 12},      {"meet", 0}};
+  return {{"consumers", many ? 4 : 8},
+          {"loaders", 1},
+          {"attend_registers", 0},
+          {"load_registers", 0},
+          {"stages", stages},
+          {"parts", parts},
+          {"residents", residents},
+          {"merge", 12},
+          {"meet", 0},
+          {"flat", 0}};
 }
 
 Schedule matrixScores(const Schedule &problem, const PageChip &chip) {
