@@ -120,7 +120,7 @@ func.func @step(%batch: !m3.batch) -> tensor<?x16xbf16> {
   for (const std::string &chip : hostChips()) {
     SCOPED_TRACE(chip);
     KernelProgram program(text, chip, GetParam().bucket);
-    StepInput input{&batch, {}, nullptr, 0, 2, "", {}};
+    StepInput input{&batch, {}, nullptr, 0, 2, 1, "", {}};
     input.weights = {{"x", x}, {"h", h}, {"g", g}, {"w", panel(w, width)}, {"v", panel(v, width)}};
     program.run(input);
     auto codes = [&](const char *name) { return program.buffer<uint16_t>(name); };
@@ -178,7 +178,7 @@ func.func @step(%batch: !m3.batch) -> tensor<?x64xbf16> {
   for (const std::string &chip : runnableChips()) {
     SCOPED_TRACE(chip);
     KernelProgram program(text, chip, GetParam().bucket);
-    StepInput input{&batch, {{"x", x}, {"g", g}}, nullptr, 0, 2, "", {}};
+    StepInput input{&batch, {{"x", x}, {"g", g}}, nullptr, 0, 2, 1, "", {}};
     program.run(input);
     auto normed = program.buffer<float>("g"), table = program.buffer<float>("rope_table");
     auto rotated = program.buffer<uint16_t>("rope");
@@ -272,7 +272,7 @@ TEST_P(Bf16Rows, expertsAreRoundedOneByOneAndTheirSumOnce) {
   for (const std::string &chip : hostChips()) {
     SCOPED_TRACE(chip);
     KernelProgram program(moeModule(), chip, GetParam().bucket);
-    StepInput input{&batch, {}, nullptr, 0, 2, "", {}};
+    StepInput input{&batch, {}, nullptr, 0, 2, 1, "", {}};
     input.weights = {{"x", x},
                      {"h", h},
                      {"layers.0.router", panel(router, hidden)},
