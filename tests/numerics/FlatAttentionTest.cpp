@@ -30,6 +30,7 @@ std::vector<Kernel> kernels() {
   return {{"sm_90a", true, {}},
           {"sm_107a", false, {}},
           {"sm_100a", false, {"attention.tensor=0"}},
+          {"sm_100a", false, {}},
           {"gfx950", false, {"attention.shared=0"}}};
 }
 
@@ -111,7 +112,7 @@ std::vector<float> check(Scene &scene, const Kernel &kernel, int64_t rows,
 
 /// So many stretches, and so many parts that are added at once.
 std::vector<std::string> flat(int parts, int merge) {
-  return {"attention.flat=1", "attention.stages=4", "attention.parts=" + std::to_string(parts),
+  return {"attention.flat=1", "attention.stages=3", "attention.parts=" + std::to_string(parts),
           "attention.merge=" + std::to_string(merge)};
 }
 

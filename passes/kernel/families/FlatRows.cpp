@@ -130,6 +130,54 @@ std::pair<Value, Value> FlatRows::find(Value pages) {
   return {found[0], place};
 }
 
+//===- Pages ----------------------------------------------------------------------------------===//
+
+void FlatPages::allocate() {
+  pages = kb.alloc({loaders, listed}, kb.i32Type());
+  seenKeys = kb.alloc({loaders, held}, kb.i32Type());
+}
+
+void FlatPages::list(Value use, Value kvHead, Value loader, Value selection) {
+  auto numbers = kb.tile(1, listed, kb.i32Type());
+  Value zero = kb.index(0), newest = kb.toI32(kb.add(rows.end, -1));
+  Value from = kb.toI32(kb.add(rows.begin, use));
+  Value page = kb.map(kb.iota(listed), numbers,
+                      [&](ValueRange args) { return kb.min(kb.add(args[0], from), newest); });
+  auto [row, place] = rows.find(page);
+  Value block = selection ? kb.gather(selection, zero, inSelections(kvHead, row, place)) : place;
+  Value past = kb.gather(batch.positions, zero, row);
+  Value sequence = kb.gather(batch.sequences, zero, row);
+  Value length = kb.toI32(batch.tableLength);
+  Value entry = kb.map({sequence, block}, numbers, [&](ValueRange args) {
+    Value start = arith::MulIOp::create(kb.builder(), args[0], length);
+    return kb.add(start, kb.max(args[1], kb.i32(0)));
+  });
+  // A list that ends early has no keys there.
+  Value seen = kb.map({past, block}, numbers, [&](ValueRange args) {
+    Value before = arith::MulIOp::create(kb.builder(), args[1], kb.i32(m3::blockTokens));
+    Value left = kb.sub(kb.add(args[0], kb.i32(1)), before);
+    return kb.selectf(kb.less(args[1], kb.i32(0)), kb.i32(0), left);
+  });
+  kb.store(kb.gather(batch.table, zero, entry), pages, {loader, zero}, {1, listed});
+  kb.store(seen, seenKeys, {loader, kb.rem(use, held)}, {1, listed});
+}
+
+Value FlatPages::inSelections(Value kvHead, Value row, Value place) {
+  Value head = kb.toI32(kvHead);
+  return kb.map({row, place}, kb.tile(1, listed, kb.i32Type()), [&](ValueRange args) {
+    auto times = [&](Value x, int64_t y) {
+      return Value(arith::MulIOp::create(kb.builder(), x, kb.i32(y)));
+    };
+    Value list = kb.add(times(args[0], shape.kvHeads), head);
+    return kb.add(times(list, shape.selected), args[1]);
+  });
+}
+
+Value FlatPages::seen(Value use) {
+  Value from = loaders == 1 ? kb.index(0) : kb.rem(use, loaders);
+  return kb.loadIndex(seenKeys, {from, kb.rem(use, held)});
+}
+
 //===- Sums -----------------------------------------------------------------------------------===//
 
 PartMemory FlatSums::memory(int64_t stepRows, const Schedule &schedule, ArrayRef<int64_t> values) {

@@ -56,6 +56,38 @@ private:
   Value ends, used, all;
 };
 
+/// Lists of the pages of a stretch, in shared memory: of the next ones where they lie, and of these
+/// and as many before them how many keys their rows may see.
+class FlatPages {
+public:
+  static constexpr int64_t listed = 32;
+
+  /// `loaders`: warps that bring pages in turn, a divisor of 32; each has lists of its own.
+  FlatPages(KernelBuilder &kb, BatchRows &batch, FlatRows &rows, const AttentionShape &shape,
+            int64_t loaders)
+      : kb(kb), batch(batch), rows(rows), shape(shape), loaders(loaders) {}
+  void allocate();
+
+  /// By the warp `loader`: pages use … use + 31 of the stretch; uses are numbered from 0 in it, and
+  /// `use` is a multiple of 32. Those who read what is seen may be 31 uses behind.
+  void list(Value use, Value kvHead, Value loader, Value selection);
+  /// The page at a place of the list.
+  Value page(Value loader, Value place) { return kb.loadIndex(pages, {loader, place}); }
+  /// How many keys of the use's page its row may see: 128 or more, all of them; none or less, none.
+  Value seen(Value use);
+
+private:
+  Value inSelections(Value kvHead, Value row, Value place);
+
+  static constexpr int64_t held = 2 * listed;
+  KernelBuilder &kb;
+  BatchRows &batch;
+  FlatRows &rows;
+  const AttentionShape &shape;
+  const int64_t loaders;
+  Value pages, seenKeys;
+};
+
 /// Sums of parts in slots from `base` on, of which there are no more than `most`.
 struct SlotRun {
   Value base, count;

@@ -11,11 +11,23 @@ namespace {
 /// Attention in tensor memory. Four pages in flight, raw and dequantised, fill the shared memory of
 /// a multiprocessor (18 KiB and 32 KiB each). Parts as those of the kernels by mma.sync.
 Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
-  int64_t items = problem.at("rows") * problem.at("kv_heads");
-  int64_t parts = problem.at("selected") ? partsOfSelection(chip.facts.units, items)
-                                         : partsFor(chip.facts.units, items);
-  return {{"stages", 4},           {"tensor_stages", 4},        {"parts", parts},
-          {"soften_registers", 0}, {"dequantise_registers", 0}, {"feed_registers", 0}};
+  int64_t rows = problem.at("rows"), kvHeads = problem.at("kv_heads");
+  int64_t units = chip.facts.units, selected = problem.at("selected");
+  int64_t parts =
+      selected ? partsOfSelection(units, rows * kvHeads) : partsFor(units, rows * kvHeads);
+  Schedule schedule = {{"stages", 4},
+                       {"tensor_stages", 4},
+                       {"parts", parts},
+                       {"soften_registers", 0},
+                       {"dequantise_registers", 0},
+                       {"feed_registers", 0},
+                       {"flat", 0}};
+  if (int64_t flat = flatPartsFor(units, rows, kvHeads, selected)) {
+    schedule["parts"] = flat;
+    schedule["flat"] = 1;
+    schedule["merge"] = 12;
+  }
+  return schedule;
 }
 
 /// Block scores in tensor memory: two work items of a multiprocessor. Rows fill 16 or 32 columns;

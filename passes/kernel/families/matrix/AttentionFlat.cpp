@@ -8,9 +8,6 @@ using namespace mlir;
 namespace m3c::kernel {
 namespace {
 
-/// Pages that a warp has at hand, one in a lane; of as many before it the others may still read.
-constexpr int64_t lanes = 32, heldPages = 2 * lanes;
-
 class FlatAttention {
 public:
   FlatAttention(KernelBuilder &kb, const AttentionParameters &parameters, const CachePages &cache,
@@ -19,7 +16,8 @@ public:
         consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
         attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
-        batch(kb), rows(kb, batch, schedule.at("parts"), shape.selected), meeting(m, consumers),
+        batch(kb), rows(kb, batch, schedule.at("parts"), shape.selected),
+        lists(kb, batch, rows, shape, loaders), meeting(m, consumers),
         products(kb, m, cache, shape, schedule),
         warpsOfRow(kb, m, shape.dims, products.scaleBits(), consumers),
         partsOfRow(kb, m, shape.dims, products.scaleBits(), consumers + loaders),
@@ -51,8 +49,7 @@ private:
   void allocate() {
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
     products.allocate();
-    pages = kb.alloc({loaders, lanes}, kb.i32Type());
-    seenKeys = kb.alloc({loaders, heldPages}, kb.i32Type());
+    lists.allocate();
     warpSums = {kb.alloc(m.accBox(shape.dims, consumers), kb.f32Type()),
                 kb.alloc({consumers, 2, 16}, kb.f32Type())};
     rows.allocate();
@@ -60,70 +57,24 @@ private:
   }
 
   //===- Pages
-  tile::TileType numbers() { return kb.tile(1, lanes, kb.i32Type()); }
-
   /// Role: brings the pages of the stretch, K and V side by side, whatever row they are of. Loaders
   /// take turns.
   void loadPages() {
     loader = loaders == 1 ? kb.index(0) : kb.sub(kb.warpId(), kb.index(consumers));
     Value count = kb.sub(rows.end, rows.begin);
-    kb.forLoop(kb.index(0), count, lanes, [&](Value use) {
-      listPages(use);
-      Value stop = kb.min(kb.add(use, lanes), count);
+    kb.forLoop(kb.index(0), count, FlatPages::listed, [&](Value use) {
+      lists.list(use, kvHead, loader, selection);
+      Value stop = kb.min(kb.add(use, FlatPages::listed), count);
       kb.forLoop(kb.add(use, loader), stop, loaders, [&](Value i) { loadPage(i, kb.sub(i, use)); });
     });
   }
 
-  /// Where the pages from use `use` on lie, and how many keys of each its row may see. A page whose
-  /// keys are counted for the first time in these numbers is 64 uses behind one that had the
-  /// place, and the ring is shallower: nobody reads that any more.
-  void listPages(Value use) {
-    Value zero = kb.index(0), newest = kb.toI32(kb.add(rows.end, -1));
-    Value from = kb.toI32(kb.add(rows.begin, use));
-    Value page = kb.map(kb.iota(lanes), numbers(),
-                        [&](ValueRange args) { return kb.min(kb.add(args[0], from), newest); });
-    auto [row, place] = rows.find(page);
-    Value block = selection ? kb.gather(selection, zero, listed(row, place)) : place;
-    Value past = kb.gather(batch.positions, zero, row);
-    Value sequence = kb.gather(batch.sequences, zero, row);
-    Value length = kb.toI32(batch.tableLength);
-    Value entry = kb.map({sequence, block}, numbers(), [&](ValueRange args) {
-      Value start = arith::MulIOp::create(kb.builder(), args[0], length);
-      return kb.add(start, kb.max(args[1], kb.i32(0)));
-    });
-    // A list that ends early has no keys there.
-    Value seen = kb.map({past, block}, numbers(), [&](ValueRange args) {
-      Value before = arith::MulIOp::create(kb.builder(), args[1], kb.i32(m3::blockTokens));
-      Value left = kb.sub(kb.add(args[0], kb.i32(1)), before);
-      return kb.selectf(kb.less(args[1], kb.i32(0)), kb.i32(0), left);
-    });
-    kb.store(kb.gather(batch.table, zero, entry), pages, {loader, zero}, {1, lanes});
-    kb.store(seen, seenKeys, {loader, kb.rem(use, heldPages)}, {1, lanes});
-  }
-
-  Value listed(Value row, Value place) {
-    Value head = kb.toI32(kvHead);
-    return kb.map({row, place}, numbers(), [&](ValueRange args) {
-      auto times = [&](Value x, int64_t y) {
-        return Value(arith::MulIOp::create(kb.builder(), x, kb.i32(y)));
-      };
-      Value list = kb.add(times(args[0], shape.kvHeads), head);
-      return kb.add(times(list, shape.selected), args[1]);
-    });
-  }
-
   void loadPage(Value use, Value place) {
-    Value offset = kb.add(kb.mul(kb.loadIndex(pages, {loader, place}), cache.pageBytes),
+    Value offset = kb.add(kb.mul(lists.page(loader, place), cache.pageBytes),
                           kb.mul(kvHead, 2 * cache.slotBytes));
     kb.acquire(ring, use);
     kb.fillStage(ring, use, pool, offset);
     kb.commit(ring, use);
-  }
-
-  /// How many keys of the use's page its row may see, as its loader has noted.
-  Value seenOf(Value use) {
-    Value from = loaders == 1 ? kb.index(0) : kb.rem(use, loaders);
-    return kb.loadIndex(seenKeys, {from, kb.rem(use, heldPages)});
   }
 
   //===- Rows
@@ -150,7 +101,7 @@ private:
       Values added = kb.forLoop(kb.add(use, turn), end, teams, products.none().all(),
                                 [&](Value use, ValueRange carried) {
                                   Value stage = kb.wait(ring, use);
-                                  Value seen = kb.sub(seenOf(use), token);
+                                  Value seen = kb.sub(lists.seen(use), token);
                                   Values next = products.added(stage, token, seen, carried);
                                   kb.release(ring, use);
                                   return next;
@@ -217,13 +168,14 @@ private:
   const int64_t consumers, loaders, attendRegisters, loadRegisters, stages;
   BatchRows batch;
   FlatRows rows;
+  FlatPages lists;
   RoleMeeting meeting;
   AttentionProducts products;
   AttentionSums warpsOfRow, partsOfRow;
   FlatSums slots;
   Value query, pool, selection, out, arrivals;
   SumsView partSums, warpSums;
-  Value ring, pages, seenKeys;
+  Value ring;
   Value part, kvHead, loader;
 };
 

@@ -1,8 +1,8 @@
 #include "passes/kernel/families/tensor/AttentionTensor.h"
 
-#include "passes/kernel/WorkShare.h"
-
 #include "passes/kernel/Product.h"
+#include "passes/kernel/WorkShare.h"
+#include "passes/kernel/families/FlatRows.h"
 
 #include <limits>
 #include <numbers>
@@ -31,14 +31,19 @@ public:
                   const AttentionShape &shape, const Schedule &schedule)
       : kb(kb), t(kb, productOf(schedule)), cache(cache), shape(shape), roles(schedule, "soften"),
         stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
-        parts(schedule.at("parts")), batch(kb), query(parameters.query), pool(parameters.pool),
-        selection(parameters.selection), out(parameters.out), partValues(parameters.partValues),
-        partRows(parameters.partRows), arrivals(parameters.arrivals) {
+        parts(schedule.at("parts")), isFlat(kernel::isFlat(schedule)), batch(kb),
+        rows(kb, batch, parts, shape.selected), lists(kb, batch, rows, shape, 1),
+        slots(kb, batch, rows, schedule, shape.kvHeads), query(parameters.query),
+        pool(parameters.pool), selection(parameters.selection), out(parameters.out),
+        partValues(parameters.partValues), partRows(parameters.partRows),
+        arrivals(parameters.arrivals) {
     kb.kernel().setWarps(uint64_t(roles.warps()));
   }
 
   void emit() {
     allocate();
+    if (isFlat)
+      return emitFlat();
     part = kb.blockId(tile::Axis::X);
     kvHead = kb.blockId(tile::Axis::Y);
     row = kb.blockId(tile::Axis::Z);
@@ -60,6 +65,8 @@ private:
     dequantised = t.gates(stages, laneWarps, 1);
     scored = t.gates(scoreStages, 1, laneWarps);
     weighted = t.gates(1, laneWarps, 1);
+    if (isFlat)
+      asked = t.gates(1, 1, 1);
     tops = kb.alloc({2, laneWarps, heads}, kb.f32Type());
     sums = kb.alloc({heads, shape.dims}, kb.f32Type());
     weightSums = kb.alloc({laneWarps, heads}, kb.f32Type());
@@ -97,6 +104,8 @@ private:
   }
   /// How many keys of the use's page the row may see: 128 or more, all of them.
   Value seenOf(Value use) {
+    if (isFlat)
+      return lists.seen(use);
     return kb.sub(kb.add(position, 1), kb.mul(blockOf(use), m3::blockTokens));
   }
 
@@ -120,6 +129,141 @@ private:
       t.values(t.slot(stage, cache.slotBytes), seenOf(use), valuesOf(use));
       kb.release(ring, use);
       t.signal(Gate::Full, dequantised, use);
+    });
+  }
+
+  /// Of a head, from several parts.
+  struct Merged {
+    Value values, weight, largest;
+  };
+
+  //===- The pages of all rows
+  void emitFlat() {
+    rows.allocate();
+    lists.allocate();
+    part = kb.blockId(tile::Axis::X);
+    kvHead = kb.blockId(tile::Axis::Y);
+    kb.when(kb.less(kb.index(0), batch.rows), [&] {
+      kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] { rows.lay(); });
+      kb.barrier();
+      rows.divide(part);
+      pageCount = kb.sub(rows.end, rows.begin);
+      kb.when(kb.less(kb.index(0), pageCount), [&] {
+        memory = t.memory(stages * keyColumns + scoreStages * heads + heads);
+        roles.emit(
+            kb, [&] { softenRows(); }, [&] { dequantise(); }, [&] { multiplyRows(); },
+            [&] { loadList(); });
+        t.free(memory);
+        addParts();
+      });
+    });
+  }
+
+  /// The uses of the row's pages.
+  std::pair<Value, Value> usesOf(Value row) {
+    auto [from, to] = rows.ownOf(row);
+    return {kb.sub(from, rows.begin), kb.sub(to, rows.begin)};
+  }
+  void eachRow(function_ref<void(Value use, Value end)> body) {
+    kb.forLoop(rows.first, kb.add(rows.last, 1), 1, [&](Value number) {
+      row = number;
+      auto [use, end] = usesOf(row);
+      body(use, end);
+    });
+  }
+
+  /// Role: brings the pages of the stretch, whatever row they are of.
+  void loadList() {
+    Value loader = kb.index(0);
+    kb.forLoop(kb.index(0), pageCount, FlatPages::listed, [&](Value first) {
+      lists.list(first, kvHead, loader, selection);
+      Value stop = kb.min(kb.add(first, FlatPages::listed), pageCount);
+      kb.forLoop(first, stop, 1, [&](Value use) {
+        Value page = lists.page(loader, kb.sub(use, first));
+        Value offset = kb.add(kb.mul(page, cache.pageBytes), kb.mul(kvHead, 2 * cache.slotBytes));
+        kb.acquire(ring, use);
+        kb.fillStage(ring, use, pool, offset);
+        kb.commit(ring, use);
+      });
+    });
+  }
+
+  /// Role: as `multiply`. The queries of a row take the place of those before when all their
+  /// products have ended; the means of a row begin anew, which soften has read by then, as it has
+  /// signalled the weights of the row's first page after that.
+  void multiplyRows() {
+    Value never = arith::ConstantIntOp::create(kb.builder(), 0, 1);
+    eachRow([&](Value first, Value end) {
+      Value number = kb.sub(row, rows.first);
+      kb.when(kb.less(kb.index(0), number), [&] { t.wait(Gate::Full, asked, kb.add(number, -1)); });
+      Value head = queryRow(), before = kb.max(kb.add(row, -1), rows.first);
+      Value beginBefore = usesOf(before).first;
+      tile::OperandQueriesOp::create(kb.builder(), query, head, kb.add(head, shape.group()),
+                                     queries);
+      kb.forLoop(first, end, 1, [&](Value use) {
+        t.wait(Gate::Full, dequantised, use);
+        t.wait(Gate::Empty, scored, use);
+        t.multiply(keysOf(use), queries, scoresOf(use), never);
+        t.commit(Gate::Full, scored, use);
+        Value isLast = kb.equal(kb.add(use, 1), end);
+        kb.when(kb.both(isLast, kb.less(row, rows.last)),
+                [&] { t.commit(Gate::Full, asked, number); });
+        kb.when(kb.less(kb.index(0), use), [&] {
+          Value begin = kb.selectf(kb.equal(use, first), beginBefore, first);
+          multiplyValues(kb.add(use, -1), begin);
+        });
+      });
+    });
+    multiplyValues(kb.add(pageCount, -1), usesOf(rows.last).first);
+  }
+
+  /// `first`: of the row's pages.
+  void multiplyValues(Value use, Value first) {
+    t.wait(Gate::Full, weighted, use);
+    t.multiply(valuesOf(use), weights, means(), kb.less(first, use));
+    t.commit(Gate::Empty, weighted, use);
+    t.commit(Gate::Empty, dequantised, use);
+  }
+
+  /// Role: as `soften`, one row after the other.
+  void softenRows() {
+    quarter = kb.rem(kb.warpId(), laneWarps);
+    token = t.laneNumbers();
+    eachRow([&](Value first, Value end) {
+      State start = {t.fill(0, t.rows(heads)), t.fill(lowest, t.row(heads))};
+      Values added = kb.forLoop(first, end, 1, start.all(), [&](Value use, ValueRange carried) {
+        return step(use, first, State::of(carried)).all();
+      });
+      t.wait(Gate::Empty, weighted, end); // the row's last product has ended
+      storeSums(State::of(added));
+      kb.barrier(); // before the next row's sums are stored there is that of its first page
+      Value shared = rows.isShared(row), slot = slots.own(kvHead, part, row);
+      kb.forLoop(quarter, kb.index(shape.group()), laneWarps, [&](Value head) {
+        kb.when(
+            shared, [&] { storePart(slot, head); },
+            [&] { storeMean(head, loadSums(sums, {head, kb.index(0)}), weightOf(head)); });
+      });
+    });
+  }
+
+  /// The first and the last row may have parts elsewhere: who comes last adds them.
+  void addParts() {
+    slots.eachShared([&](Value number) {
+      row = number;
+      slots.meet(
+          kvHead, part, row, arrivals,
+          [&](const SlotRun &run, Value slot) {
+            eachHead([&](Value head) {
+              Merged sum = merged(run.base, run.count, head);
+              storeIn(slot, head, sum);
+            });
+          },
+          [&](const SlotRun &run) {
+            eachHead([&](Value head) {
+              Merged sum = merged(run.base, run.count, head);
+              storeMean(head, sum.values, sum.weight);
+            });
+          });
     });
   }
 
@@ -177,10 +321,15 @@ private:
     State start = {t.fill(0, t.rows(heads)), t.fill(lowest, t.row(heads))};
     Values end =
         kb.forLoop(kb.index(0), pageCount, 1, start.all(), [&](Value use, ValueRange carried) {
-          return step(use, State::of(carried)).all();
+          return step(use, kb.index(0), State::of(carried)).all();
         });
     State state = State::of(end);
     t.wait(Gate::Empty, weighted, pageCount); // the last product has ended
+    storeSums(state);
+  }
+
+  /// What all lanes have summed, for those who add it up after a barrier.
+  void storeSums(const State &state) {
     Value at = kb.mul(quarter, 32);
     kb.when(
         kb.less(kb.index(0), pageCount),
@@ -192,8 +341,11 @@ private:
             [&] { t.storeLanes(state.largest, largestScores, {kb.index(0)}); });
   }
 
-  State step(Value use, State state) {
+  /// Adds a page; `first` is the row's first.
+  State step(Value use, Value first, State state) {
     t.wait(Gate::Full, scored, use);
+    if (isFlat) // what the loader has noted is seen after what it told of
+      t.wait(Gate::Full, dequantised, use);
     Value scores = t.load(scoresOf(use));
     t.signal(Gate::Empty, scored, use);
     Value seen = kb.toI32(seenOf(use));
@@ -213,9 +365,13 @@ private:
       Value shift = kb.mulf(args[1], scale());
       return kb.exp2f(kb.fmaf(args[0], scale(), arith::NegFOp::create(kb.builder(), shift)));
     });
-    t.wait(Gate::Empty, weighted, use); // the product before has ended
+    auto awaitMeans = [&] { t.wait(Gate::Empty, weighted, use); }; // the product before has ended
+    if (isFlat) // that of the row before was waited for with its sums
+      kb.when(kb.less(first, use), awaitMeans);
+    else
+      awaitMeans();
     Value kept = kb.choose(
-        any, [&] { return Values{rescaled(use, state, largest)}; },
+        any, [&] { return Values{rescaled(use, first, state, largest)}; },
         [&] { return Values{state.weights}; })[0];
     Value rounded =
         tile::OperandWeightsOp::create(kb.builder(), weighting.getType(), weighting, weights);
@@ -245,7 +401,7 @@ private:
   }
 
   /// Sums of weights under a larger maximum; those in tensor memory likewise.
-  Value rescaled(Value use, State state, Value largest) {
+  Value rescaled(Value use, Value first, State state, Value largest) {
     Value keep = kb.map({state.largest, largest}, t.row(heads), [&](ValueRange args) {
       return kb.exp2f(kb.mulf(kb.subf(args[0], args[1]), scale()));
     });
@@ -253,7 +409,7 @@ private:
       return kb.map({sums, keep}, t.rows(heads),
                     [&](ValueRange args) { return kb.mulf(args[0], args[1]); });
     };
-    kb.when(kb.less(kb.index(0), use), [&] {
+    kb.when(kb.less(first, use), [&] {
       Value place = means();
       t.store(scaled(t.load(place)), place);
     });
@@ -300,21 +456,34 @@ private:
     Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
     kb.when(kb.equal(used, kb.index(1)), mean, [&] {
       Value slot = kb.add(base, part);
-      eachHead([&](Value head) {
-        kb.store(loadSums(sums, {head, kb.index(0)}), partValues, {slot, head, kb.index(0)},
-                 {1, 1, shape.dims});
-        kb.storeScalar(kb.loadScalar(largestScores, {head}), partRows, {slot, kb.index(0), head});
-        kb.storeScalar(weightOf(head), partRows, {slot, kb.index(1), head});
-      });
+      eachHead([&](Value head) { storePart(slot, head); });
       Value last = kb.arriveLast(arrivals, item, used);
       kb.when(last, [&] { eachHead([&](Value head) { merge(base, head); }); });
     });
   }
 
-  /// Adds the parts of a head in their order.
+  /// Leaves what this part has summed of a head in a slot.
+  void storePart(Value slot, Value head) {
+    kb.store(loadSums(sums, {head, kb.index(0)}), partValues, {slot, head, kb.index(0)},
+             {1, 1, shape.dims});
+    kb.storeScalar(kb.loadScalar(largestScores, {head}), partRows, {slot, kb.index(0), head});
+    kb.storeScalar(weightOf(head), partRows, {slot, kb.index(1), head});
+  }
+  void storeIn(Value slot, Value head, const Merged &sum) {
+    kb.store(sum.values, partValues, {slot, head, kb.index(0)}, {1, 1, shape.dims});
+    kb.storeScalar(sum.largest, partRows, {slot, kb.index(0), head});
+    kb.storeScalar(sum.weight, partRows, {slot, kb.index(1), head});
+  }
+
   void merge(Value base, Value head) {
+    Merged sum = merged(base, used, head);
+    storeMean(head, sum.values, sum.weight);
+  }
+
+  /// Adds the parts of a head in their order: those of `count` slots from `base` on.
+  Merged merged(Value base, Value count, Value head) {
     auto each = [&](ValueRange start, function_ref<Values(Value slot, ValueRange carried)> body) {
-      return kb.forLoop(kb.index(0), used, 1, start, [&](Value i, ValueRange carried) {
+      return kb.forLoop(kb.index(0), count, 1, start, [&](Value i, ValueRange carried) {
         return body(kb.add(base, i), carried);
       });
     };
@@ -334,7 +503,7 @@ private:
       Value weight = kb.loadScalar(partRows, {slot, kb.index(1), head});
       return Values{sum, kb.fmaf(weight, keep, carried[1])};
     });
-    storeMean(head, total[0], total[1]);
+    return {total[0], total[1], largest};
   }
 
   KernelBuilder &kb;
@@ -343,9 +512,14 @@ private:
   const AttentionShape &shape;
   const TensorRoles roles;
   const int64_t stages, rawStages, parts;
+  const bool isFlat; ///< the pages of all rows lie end to end
   BatchRows batch;
+  FlatRows rows;
+  FlatPages lists;
+  FlatSums slots;
   Value query, pool, selection, out, partValues, partRows, arrivals;
   Value values, weights, queries, ring, dequantised, scored, weighted, memory;
+  Value asked; ///< all scores of a row's queries are there
   Value tops, sums, weightSums, largestScores;
   Value part, kvHead, row, position, tableRow, listAt, begin, pageCount, used, quarter, token;
 };
@@ -360,12 +534,16 @@ LogicalResult emitTensorAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionShape &shape, const Schedule &schedule,
                                   const AttentionOperands &operands) {
   std::optional<PartMemory> memory;
-  if (int64_t parts = schedule.at("parts"); parts > 1)
+  if (isFlat(schedule))
+    memory = FlatSums::memory(step.rows, schedule, {heads, shape.dims});
+  else if (int64_t parts = schedule.at("parts"); parts > 1)
     memory = {parts, 1, {heads, shape.dims}};
-  return emitPartedAttention(step, cache, shape, schedule, operands, memory,
-                             [&](KernelBuilder &kb, const AttentionParameters &parameters) {
-                               TensorAttention(kb, parameters, cache, shape, schedule).emit();
-                             });
+  return emitPartedAttention(
+      step, cache, shape, schedule, operands, memory,
+      [&](KernelBuilder &kb, const AttentionParameters &parameters) {
+        TensorAttention(kb, parameters, cache, shape, schedule).emit();
+      },
+      isFlat(schedule) ? step.rows : 1);
 }
 
 } // namespace m3c::kernel

@@ -19,9 +19,9 @@ namespace m3c::kernel {
 bool tensorAttentionServes(const AttentionShape &shape, m3::CacheType cache, Value query);
 
 /// Launches it. Schedule: `tensor_stages` (pages dequantised, in flight), `stages` (raw pages, no
-/// more than those), `parts` (of a row and KV head), `product` (CodeProduct: Multiply or Detour),
-/// `soften_registers`, `dequantise_registers`, `feed_registers` (TensorRoles; 0: those that a work
-/// item begins with).
+/// more than those), `parts` (of a row and KV head; with `flat` of all rows, of which `merge` are
+/// added at once), `product` (CodeProduct: Multiply or Detour), `soften_registers`,
+/// `dequantise_registers`, `feed_registers` (TensorRoles; 0: those that a work item begins with).
 mlir::LogicalResult emitTensorAttention(StepLowering &step, const CachePages &cache,
                                         const AttentionShape &shape, const Schedule &schedule,
                                         const AttentionOperands &operands);
