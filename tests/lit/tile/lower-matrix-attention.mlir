@@ -1,6 +1,6 @@
 // Attention, block scores and the choice of blocks of BF16 rows with an NVFP4 cache: one launch each, roles and a ring
 // that copies fill; with few rows the pages of a row are parts that count themselves in, with many there is one
-// part and three work items share a multiprocessor. Another schedule, another kernel.
+// part and two work items share a multiprocessor. Another schedule, another kernel.
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1,256" | FileCheck %s
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.meet=1,attention.stages=7" | FileCheck %s --check-prefix=MEET
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.merge=4" | FileCheck %s --check-prefix=GROUPS
@@ -33,9 +33,9 @@
 // CHECK: tile.fill_stage
 // CHECK: tile.arrive
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}_columns32_
-// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts1_residents3
-// CHECK-SAME: residents = 3
-// CHECK: tile.ring async 4 : <2, 18432xi8>
+// CHECK-LABEL: tile.kernel @attention_{{.*}}_parts1_residents2
+// CHECK-SAME: residents = 2
+// CHECK: tile.ring async 4 : <4, 18432xi8>
 // CHECK-NOT: tile.arrive
 // CHECK: plan.bucket rows = 1
 // CHECK: plan.launch @index_score_{{.*}} grid [1, 132, 1]
