@@ -32,14 +32,15 @@ Schedule fragments(const Schedule &problem) {
   int64_t split = many ? 2 : tile > 16 ? 4 : 8;
   while (split > 1 && split > units)
     split /= 2;
-  int64_t most = bits == 32 || many ? 1 : tile > 16 ? 2 : bits == 16 ? 4 : 6;
+  const bool pairs = problem.count("pairs"); // two panels in each warp: twice the registers
+  int64_t most = bits == 32 || many ? 1 : tile > 16 ? 2 : bits == 16 || (pairs && tile > 8) ? 4 : 6;
   int64_t ahead = std::clamp<int64_t>(units / split, 1, most);
   Schedule schedule = {{"rows", tile},   {"row_block", tile},
                        {"warps", 8},     {"k_split", split},
                        {"ahead", ahead}, {"panels", 8 / split * (many ? 2 : 1)}};
   if (!many)
     schedule["roll"] = 1;
-  if (!many && !problem.count("pairs")) // pairs of panels would need too many registers
+  if (!many && !pairs) // they would not have enough
     schedule["early"] = 1;
   if (rows <= 16)
     schedule["residents"] = 2;
