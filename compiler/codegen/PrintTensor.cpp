@@ -22,11 +22,15 @@ LogicalResult Printer::tensorMemory(Operation *op) {
         FailureOr<std::string> word = sharedWord(op, op.getOffset(), "u32");
         if (failed(word))
           return failure();
-        define(op, "tensor", formatv("tensorMemory<{0}>({1})", columns(op.getMemory()), *word));
+        define(op, "tensor",
+               formatv("{0}<{1}>({2})", op.getPair() ? "pairTensorMemory" : "tensorMemory",
+                       columns(op.getMemory()), *word));
         return success();
       })
       .Case([&](TensorFreeOp op) {
-        line(formatv("freeTensorMemory<{0}>({1});", columns(op.getMemory()), name(op.getMemory())) +
+        bool pair = op.getMemory().getDefiningOp<TensorMemoryOp>().getPair();
+        line(formatv("{0}<{1}>({2});", pair ? "freePairTensorMemory" : "freeTensorMemory",
+                     columns(op.getMemory()), name(op.getMemory())) +
              origin(op));
         return success();
       })
@@ -51,8 +55,8 @@ LogicalResult Printer::tensorMemory(Operation *op) {
         if (failed(words))
           return failure();
         define(op, "gates",
-               formatv("Gates<{0}>({1}, {2}, {3})", op.getGates().getType().getStages(), *words,
-                       op.getFills(), op.getDrains()));
+               formatv("Gates<{0}{1}>({2}, {3}, {4})", op.getGates().getType().getStages(),
+                       op.getPair() ? ", PairGates" : "", *words, op.getFills(), op.getDrains()));
         return success();
       })
       .Case<GateWaitOp, GateSignalOp, GateCommitOp>([&](auto op) {
@@ -92,9 +96,10 @@ LogicalResult Printer::tensorOperand(Operation *op) {
         return success();
       })
       .Case([&](TensorMmaOp op) {
-        bool keys = op.getOperandFormat() == "e4m3";
-        line(formatv("{0}<{1}>({2});",
-                     atomCall(op.getAtom(), keys ? "tensorProductE4m3" : "tensorProductF16"),
+        StringRef plain = op.getPair()                      ? "pairProductE4m3"
+                          : op.getOperandFormat() == "e4m3" ? "tensorProductE4m3"
+                                                            : "tensorProductF16";
+        line(formatv("{0}<{1}>({2});", atomCall(op.getAtom(), plain),
                      op.getSums().getType().getShape()[1],
                      list({op.getLeft(), op.getRight(), op.getSums(), op.getAccumulate()})) +
              origin(op));

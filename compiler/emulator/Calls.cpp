@@ -65,6 +65,10 @@ void arrive(m3emu::Thread *thread, void *barrier, unsigned arrivals, unsigned by
   M3C_CALLER(thread);
   cluster.copies().arrive(caller, barrier, arrivals, bytes);
 }
+void arriveAtPeer(m3emu::Thread *thread, void *barrier, unsigned rank) {
+  M3C_CALLER(thread);
+  cluster.copies().arriveAtPeer(caller, barrier, rank);
+}
 void waitBarrier(m3emu::Thread *thread, void *barrier, unsigned parity) {
   M3C_CALLER(thread);
   cluster.copies().wait(caller, barrier, parity);
@@ -128,17 +132,17 @@ void readSharedAsync(m3emu::Thread *thread, unsigned long offset, unsigned bytes
   M3C_CALLER(thread);
   cluster.copies().readAsync(caller, offset, bytes);
 }
-void tensorAllocate(m3emu::Thread *thread, void *shared, unsigned columns) {
+void tensorAllocate(m3emu::Thread *thread, void *shared, unsigned columns, bool pair) {
   M3C_CALLER(thread);
-  cluster.tensor(caller).allocate(caller, shared, columns);
+  cluster.tensor(caller).allocate(caller, shared, columns, pair);
 }
-void tensorFree(m3emu::Thread *thread, unsigned address, unsigned columns) {
+void tensorFree(m3emu::Thread *thread, unsigned address, unsigned columns, bool pair) {
   M3C_CALLER(thread);
-  cluster.tensor(caller).release(caller, address, columns);
+  cluster.tensor(caller).release(caller, address, columns, pair);
 }
-void tensorRelinquish(m3emu::Thread *thread) {
+void tensorRelinquish(m3emu::Thread *thread, bool pair) {
   M3C_CALLER(thread);
-  cluster.tensor(caller).relinquish(caller);
+  cluster.tensor(caller).relinquish(caller, pair);
 }
 void tensorLoad(m3emu::Thread *thread, unsigned lane, unsigned column) {
   M3C_CALLER(thread);
@@ -164,9 +168,9 @@ void tensorMultiply(m3emu::Thread *thread, const m3emu::TensorProduct &product) 
   M3C_CALLER(thread);
   cluster.tensor(caller).multiply(caller, product);
 }
-void tensorCommit(m3emu::Thread *thread, void *barrier) {
+void tensorCommit(m3emu::Thread *thread, void *barrier, bool pair, unsigned ranks) {
   M3C_CALLER(thread);
-  cluster.tensor(caller).commit(caller, barrier);
+  cluster.tensor(caller).commit(caller, barrier, pair, ranks);
 }
 void setRegisters(m3emu::Thread *thread, const char *what, unsigned count, unsigned together,
                   bool increases) {
@@ -178,19 +182,45 @@ void setRegisters(m3emu::Thread *thread, const char *what, unsigned count, unsig
 } // namespace
 
 const m3emu::Calls &calls() {
-  static constexpr m3emu::Calls table = {meet,           readShared,     writeShared,
-                                         checkGlobal,    fail,           barrier,
-                                         barrierOr,      clusterBarrier, arriveAtCluster,
-                                         awaitCluster,   initBarrier,    arrive,
-                                         waitBarrier,    testBarrier,    startCounter,
-                                         raise,          awaitCounter,   copyAsync,
-                                         commitCopies,   waitCopies,     arriveAfterCopies,
-                                         copyBulk,       storeBulk,      commitBulk,
-                                         waitBulk,       fenceProxy,     readSharedAsync,
-                                         tensorAllocate, tensorFree,     tensorRelinquish,
-                                         tensorLoad,     tensorStore,    tensorWait,
-                                         tensorTake,     tensorFence,    tensorMultiply,
-                                         tensorCommit,   setRegisters};
+  static constexpr m3emu::Calls table = {meet,
+                                         readShared,
+                                         writeShared,
+                                         checkGlobal,
+                                         fail,
+                                         barrier,
+                                         barrierOr,
+                                         clusterBarrier,
+                                         arriveAtCluster,
+                                         awaitCluster,
+                                         initBarrier,
+                                         arrive,
+                                         arriveAtPeer,
+                                         waitBarrier,
+                                         testBarrier,
+                                         startCounter,
+                                         raise,
+                                         awaitCounter,
+                                         copyAsync,
+                                         commitCopies,
+                                         waitCopies,
+                                         arriveAfterCopies,
+                                         copyBulk,
+                                         storeBulk,
+                                         commitBulk,
+                                         waitBulk,
+                                         fenceProxy,
+                                         readSharedAsync,
+                                         tensorAllocate,
+                                         tensorFree,
+                                         tensorRelinquish,
+                                         tensorLoad,
+                                         tensorStore,
+                                         tensorWait,
+                                         tensorTake,
+                                         tensorFence,
+                                         tensorMultiply,
+                                         tensorCommit,
+                                         setRegisters};
   return table;
 }
 

@@ -25,7 +25,8 @@ struct Seen {
 };
 
 /// One entry for each warp and one for asynchronous copies; where there is tensor memory, then for
-/// each warp what it stored there and what it has loaded (TensorMemory.h), and last the products.
+/// each warp what it stored there and what it has loaded (TensorMemory.h), and last for each work
+/// item the products that it started.
 struct Knowledge {
   std::vector<Seen> of;
 

@@ -101,8 +101,9 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
       continue;
     if (!item.tensor)
       item.tensor = std::make_shared<TensorMemory>(*this, launch.tensorColumns);
-    item.tensor->begin();
+    item.tensor->begin(unsigned(&item - items.data()));
   }
+  tensorGroup = 0;
   failed = false;
   failure = {};
   count = {};
@@ -219,6 +220,8 @@ void Cluster::exitThread(FibreThread &thread) {
     item.registers->end(thread);
   if (!alive)
     runnable.remove(warp.index);
+  if (item.tensor && hasEnded(warp.rank))
+    complain(thread, item.tensor->leave());
   leave(thread); // for ever
 }
 
@@ -471,7 +474,7 @@ bool Cluster::checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, b
                                : fmt::format("{} {} bytes at {} of {} bytes of shared memory", verb,
                                              bytes, address - own, shape->sharedBytes));
   Item &item = items[rank];
-  if (item.exitedThreads == shape->threads)
+  if (hasEnded(unsigned(rank)))
     fail(thread, fmt::format("{} shared memory of a work item that has ended", verb));
   if (!meeting.number)
     fail(thread, fmt::format("{} shared memory of a work item that may not have begun", verb));
@@ -500,7 +503,7 @@ Cluster::Registers &Cluster::registers(FibreThread &thread) {
 
 unsigned Cluster::knowledgeEntries() const {
   auto count = unsigned(warps.size());
-  return shape->tensorColumns ? 3 * count + 2 : count + 1;
+  return shape->tensorColumns ? 3 * count + 1 + shape->cluster : count + 1;
 }
 
 void Cluster::learn(FibreThread &thread, const Knowledge &knowledge, const Knowledge &fenced) {

@@ -235,6 +235,7 @@ private:
   unsigned knowledgeEntries() const;
   Accessor accessor(const FibreThread &thread) const;
   Shadow &shadowOf(const FibreThread &thread) { return items[thread.home->rank].shadow; }
+  bool hasEnded(unsigned rank) const { return items[rank].exitedThreads == shape->threads; }
   void checkShared(FibreThread &thread, uint64_t offset, unsigned bytes, const char *verb);
   /// Of another work item of the cluster; false: the address is nobody's.
   bool checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, bool writes);
@@ -269,6 +270,8 @@ private:
   bool failed = false;
   Fault failure;
   ItemCounts count;
+  /// Work items that use tensor memory together, as the first instruction said; 0: none has.
+  unsigned tensorGroup = 0;
 };
 
 inline void Cluster::cameFrom(boost::context::detail::transfer_t from) {

@@ -102,7 +102,7 @@ Complaint Shadow::checkWrite(const Accessor &who, uint64_t index, uint64_t at) c
 
 Complaint Shadow::checkReaders(const Accessor &who, uint64_t index, uint64_t at) const {
   if (uint32_t product = reader(index, warps);
-      product && !who.knowledge->of.back().covers(product, 0))
+      product && !who.knowledge->of[productEntry].covers(product, 0))
     return fmt::format("writes byte {} of shared memory, which a product read whose end nobody "
                        "waited for",
                        at);
@@ -181,7 +181,9 @@ Complaint Shadow::startRead(const Accessor &who, const Knowledge &fenced, uint64
   });
 }
 
-void Shadow::endRead(uint64_t offset, uint64_t count, uint32_t product) {
+void Shadow::endRead(uint64_t offset, uint64_t count, uint32_t product, unsigned ofProducts) {
+  if (product)
+    productEntry = ofProducts;
   each(offset, count, [&](uint64_t index, uint64_t) {
     --entries[index].reading;
     if (product) {

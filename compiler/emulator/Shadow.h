@@ -45,8 +45,8 @@ public:
   Complaint startRead(const Accessor &who, const Knowledge &fenced, uint64_t offset,
                       uint64_t bytes);
   /// `product`: the number of the matrix instruction that read (0: none did); a later write must
-  /// know that it has ended (the last entry of a Knowledge).
-  void endRead(uint64_t offset, uint64_t bytes, uint32_t product = 0);
+  /// know that it has ended (entry `ofProducts` of a Knowledge).
+  void endRead(uint64_t offset, uint64_t bytes, uint32_t product = 0, unsigned ofProducts = 0);
 
 private:
   struct Entry {
@@ -103,7 +103,8 @@ private:
   /// [entry][warp]: time · 128 + lane of its last read since the write; behind the warps the last
   /// product that read.
   std::vector<uint32_t> readers;
-  bool marked = false; ///< some entry has more than times
+  unsigned productEntry = 0; ///< of a Knowledge: the products that read here
+  bool marked = false;       ///< some entry has more than times
   uint64_t words = 0;
   unsigned warps = 0;
   uint64_t allLanes = 0;

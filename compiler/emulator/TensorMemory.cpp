@@ -13,7 +13,9 @@ namespace m3c::emulator {
 Cluster::TensorMemory::TensorMemory(Cluster &cluster, unsigned columns)
     : cluster(cluster), columns(columns), owned(columns / unit) {}
 
-void Cluster::TensorMemory::begin() {
+void Cluster::TensorMemory::begin(unsigned number) {
+  rank = number;
+  request = {};
   std::ranges::fill(owned, 0);
   relinquished = false;
   states.resize(warps());
@@ -36,37 +38,129 @@ Complaint Cluster::TensorMemory::finish() const {
   return {};
 }
 
+bool Cluster::TensorMemory::concerns(const Operation &operation, unsigned of) const {
+  if (!operation.isCommit)
+    return of - rank < operation.shape.items();
+  return std::ranges::any_of(operation.barriers, [&](auto &place) { return place.first == of; });
+}
+
+Complaint Cluster::TensorMemory::leave() {
+  const TensorMemory &from = starter();
+  for (const Operation &operation : from.underWay)
+    if (from.concerns(operation, rank))
+      return operation.isCommit
+                 ? fmt::format(
+                       "ends while its barrier at byte {} of shared memory is to be told of "
+                       "products that were committed to it",
+                       operation.barriers.front().second)
+                 : std::string("ends while a product reads and writes its memory");
+  return {};
+}
+
+//===- Two work items -------------------------------------------------------------------------===//
+
+void Cluster::TensorMemory::useGroup(FibreThread &thread, bool pair) {
+  unsigned group = pair ? 2 : 1;
+  if (pair && cluster.shape->cluster % 2)
+    cluster.fail(thread, fmt::format("uses tensor memory as one of a pair, in a cluster of {}",
+                                     cluster.shape->cluster));
+  if (cluster.tensorGroup && cluster.tensorGroup != group)
+    cluster.fail(thread, fmt::format("uses tensor memory {}, and the kernel has used it {}: all of "
+                                     "its instructions are of one .cta_group",
+                                     pair ? "as one of a pair" : "by itself",
+                                     pair ? "by itself" : "as one of a pair"));
+  cluster.tensorGroup = group;
+}
+
+bool Cluster::TensorMemory::joinsPeer(FibreThread &thread, Request wanted) {
+  const Request &other = peer().request;
+  if (request.thread)
+    cluster.fail(thread,
+                 fmt::format("{} tensor memory of a pair while another warp does", wanted.what));
+  if (other.thread) {
+    if (std::strcmp(other.what, wanted.what) != 0 || other.count != wanted.count ||
+        other.address != wanted.address)
+      cluster.fail(thread, fmt::format("{} {} columns of tensor memory of a pair, whose other work "
+                                       "item {} {}",
+                                       wanted.what, wanted.count, other.what, other.count));
+    return true;
+  }
+  if (cluster.hasEnded(rank ^ 1))
+    cluster.fail(thread, fmt::format("{} tensor memory of a pair, whose other work item has ended",
+                                     wanted.what));
+  request = wanted;
+  thread.waitsFor = "the other work item of its pair";
+  thread.home->ready &= ~(uint64_t(1) << thread.lane);
+  cluster.leave(thread);
+  return false;
+}
+
+void Cluster::TensorMemory::joined() {
+  cluster.wake(*peer().request.thread);
+  peer().request = {};
+}
+
+/// PTX ISA, "Data path layout": of 256 rows each work item has 128, one in a lane; of 128 it has
+/// 64, whose columns from the middle on are in the lanes from 64 on.
+Cluster::TensorMemory::Place Cluster::TensorMemory::placeOf(const Shape &shape, unsigned row,
+                                                            unsigned column) {
+  if (!shape.pair)
+    return {0, laneOfRow(shape, row), column};
+  if (shape.m == 256)
+    return {row / 128, row % 128, column};
+  unsigned half = shape.n / 2;
+  return {row / 64, row % 64 + column / half * 64, column % half};
+}
+
 //===- Allocation -----------------------------------------------------------------------------===//
 
-void Cluster::TensorMemory::allocate(FibreThread &thread, void *shared, unsigned count) {
+/// Anywhere: no kernel may count on a place.
+size_t Cluster::TensorMemory::placeFor(FibreThread &thread, unsigned count, bool pair) {
+  auto isFree = [&](TensorMemory &memory, size_t first) {
+    auto begin = memory.owned.begin() + long(first);
+    return std::all_of(begin, begin + long(count / unit), [](uint8_t owner) { return !owner; });
+  };
+  std::vector<size_t> places;
+  for (size_t first = 0; first + count / unit <= owned.size(); ++first)
+    if (isFree(*this, first) && (!pair || isFree(peer(), first)))
+      places.push_back(first);
+  if (places.empty())
+    cluster.fail(thread, fmt::format("waits for ever for {} columns of tensor memory, of which {} "
+                                     "in one piece are not free",
+                                     count, columns));
+  return places[cluster.random() % places.size()];
+}
+
+void Cluster::TensorMemory::give(size_t first, size_t count) {
+  std::fill_n(owned.begin() + long(first), count / unit, 2);
+  owned[first] = 1;
+  cells.resize(size_t(columns) * lanes);
+  std::fill_n(cells.begin() + long(first * unit * lanes), count * lanes, Cell{});
+}
+
+void Cluster::TensorMemory::allocate(FibreThread &thread, void *shared, unsigned count, bool pair) {
+  useGroup(thread, pair);
   if (count < unit || count > columns || !std::has_single_bit(count))
     cluster.fail(thread, fmt::format("allocates {} columns of tensor memory: a power of two from "
                                      "{} to {} is possible",
                                      count, unit, columns));
   if (relinquished)
     cluster.fail(thread, "allocates tensor memory after it gave up the right to");
-  size_t wanted = count / unit;
-  std::vector<size_t> places;
-  for (size_t first = 0; first + wanted <= owned.size(); ++first)
-    if (std::all_of(owned.begin() + long(first), owned.begin() + long(first + wanted),
-                    [](uint8_t owner) { return owner == 0; }))
-      places.push_back(first);
-  if (places.empty())
-    cluster.fail(thread, fmt::format("waits for ever for {} columns of tensor memory, of which {} "
-                                     "in one piece are not free",
-                                     count, columns));
-  // Anywhere: no kernel may count on a place.
-  size_t first = places[cluster.random() % places.size()];
-  std::fill_n(owned.begin() + long(first), wanted, 2);
-  owned[first] = 1;
-  cells.resize(size_t(columns) * lanes);
-  std::fill_n(cells.begin() + long(first * unit * lanes), count * lanes, Cell{});
-  uint32_t address = uint32_t(first * unit);
+  if (!pair || joinsPeer(thread, {&thread, "allocates", count, 0})) {
+    size_t first = placeFor(thread, count, pair);
+    for (unsigned part = 0; part < (pair ? 2 : 1); ++part) {
+      member(part).give(first, count);
+      member(part).granted = unsigned(first * unit);
+    }
+    if (pair)
+      joined();
+  }
+  const uint32_t address = granted;
   cluster.writeShared(thread, uint64_t(shared) - uint64_t(thread.shared), 4);
   std::memcpy(shared, &address, 4);
 }
 
-void Cluster::TensorMemory::release(FibreThread &thread, unsigned address, unsigned count) {
+void Cluster::TensorMemory::checkFree(FibreThread &thread, unsigned address, unsigned count) {
   size_t first = address / unit, units = count / unit;
   bool good = address % unit == 0 && count % unit == 0 && units && first + units <= owned.size() &&
               owned[first] == 1;
@@ -82,10 +176,21 @@ void Cluster::TensorMemory::release(FibreThread &thread, unsigned address, unsig
         checkWriter(thread, lane, column, "frees", nullptr);
         checkReaders(thread, lane, column, "frees");
       }
-  std::fill_n(owned.begin() + long(first), units, 0);
 }
 
-void Cluster::TensorMemory::relinquish(FibreThread &) { relinquished = true; }
+void Cluster::TensorMemory::release(FibreThread &thread, unsigned address, unsigned count,
+                                    bool pair) {
+  useGroup(thread, pair);
+  checkFree(thread, address, count);
+  if (pair && joinsPeer(thread, {&thread, "frees", count, address}))
+    joined();
+  std::fill_n(owned.begin() + long(address / unit), count / unit, 0);
+}
+
+void Cluster::TensorMemory::relinquish(FibreThread &thread, bool pair) {
+  useGroup(thread, pair);
+  relinquished = true;
+}
 
 //===- Order ----------------------------------------------------------------------------------===//
 
@@ -118,7 +223,7 @@ void Cluster::TensorMemory::checkWriter(FibreThread &thread, unsigned lane, unsi
                                      lane, column, what));
   };
   if (at.writer == warps()) {
-    const auto &[shape, issuer] = started[at.written - 1];
+    const auto &[shape, issuer] = starter().started[at.written - 1];
     bool follows = mine && shape == *mine && issuer == warp;
     if (!follows && !self.known.of[products()].covers(at.written, 0))
       complain("a product writes: no barrier that it was committed to was waited for, or no fence "
@@ -138,7 +243,7 @@ void Cluster::TensorMemory::checkReaders(FibreThread &thread, unsigned lane, uns
   const WarpState &self = state(thread);
   unsigned own = thread.home->index, perItem = warps() / cluster.shape->cluster;
   for (unsigned i = 0; i < at.read.size(); ++i) {
-    unsigned warp = thread.rank * perItem + i * 4 + lane / 32;
+    unsigned warp = rank * perItem + i * 4 + lane / 32;
     if (!at.read[i])
       continue;
     bool known = warp == own ? at.read[i] <= self.loadsDone
@@ -239,22 +344,46 @@ bool Cluster::TensorMemory::landSome() {
 }
 
 void Cluster::TensorMemory::land(Operation &operation) {
-  if (!operation.isCommit) {
-    compute(operation);
-    Shadow &shadow = cluster.shadowOf(*operation.thread);
-    for (uint64_t chunk : operation.chunks)
-      shadow.endRead(chunk, 16, operation.number);
+  if (operation.isCommit) {
+    for (auto [item, barrier] : operation.barriers) {
+      if (cluster.hasEnded(item))
+        return commitFails(operation,
+                           fmt::format("a commit arrives at a barrier of work item {} of "
+                                       "the cluster, which has ended",
+                                       item));
+      cluster.transfers->arriveFor(*operation.thread, item, barrier, [&](Knowledge &gathered) {
+        gathered.of[products()].join({operation.number + 1, 0});
+      });
+    }
     return;
   }
-  cluster.transfers->arriveFor(*operation.thread, operation.barrier, [&](Knowledge &gathered) {
-    gathered.of[products()].join({operation.number + 1, 0});
-  });
+  compute(operation);
+  for (unsigned part = 0; part < operation.shape.items(); ++part) {
+    Shadow &shadow = cluster.items[rank + part].shadow;
+    for (uint64_t chunk : operation.chunks)
+      shadow.endRead(chunk, 16, operation.number, products());
+  }
 }
 
-/// The barrier hears of all products that this thread started before.
-void Cluster::TensorMemory::commit(FibreThread &thread, const void *barrier) {
+/// Outside of any thread: the work item did it, by itself.
+void Cluster::TensorMemory::commitFails(const Operation &operation, const std::string &why) {
+  if (cluster.failed)
+    return;
+  cluster.failed = true;
+  cluster.failure.what = why;
+  cluster.failure.item = operation.thread->block;
+}
+
+/// The barriers hear of all products that this thread started before.
+void Cluster::TensorMemory::commit(FibreThread &thread, const void *barrier, bool pair,
+                                   unsigned ranks) {
+  useGroup(thread, pair);
   Operation operation{&thread, true};
-  operation.barrier = cluster.transfers->knownBarrier(thread, barrier);
+  if (!ranks)
+    ranks = 1u << thread.rank;
+  for (unsigned item = 0; ranks >> item; ++item)
+    if (ranks >> item & 1)
+      operation.barriers.emplace_back(item, cluster.transfers->knownBarrier(thread, barrier, item));
   for (size_t i = 0; i < started.size(); ++i)
     if (started[i].second == thread.home->index)
       operation.number = uint32_t(i + 1);

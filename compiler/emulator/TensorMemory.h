@@ -8,6 +8,10 @@
 //   * and, where another warp did it or a product, the fences stand around what lies between:
 //     before_thread_sync there, after_thread_sync here.
 // Products of one thread and one shape follow each other on an accumulator by themselves.
+//
+// Two work items of a cluster, an even one and the next, may use their tensor memory as a pair
+// (.cta_group::2): they allocate and free the same columns together, and a product that the even
+// one starts reads and writes both. Such products are the even one's here too.
 #pragma once
 
 #include "compiler/emulator/Cluster.h"
@@ -22,16 +26,19 @@ public:
 
   TensorMemory(Cluster &cluster, unsigned columns);
 
-  void begin();
-  /// What is wrong when the work item ends now; empty: nothing.
+  /// Of the work item `rank` of its cluster.
+  void begin(unsigned rank);
+  /// What is wrong when the last thread of the work item ends now; empty: nothing.
+  Complaint leave();
+  /// What is wrong when the cluster ends now.
   Complaint finish() const;
   /// Products land in the order in which they were started: `step` at random, `landSome` the next.
   void step();
   bool landSome();
 
-  void allocate(FibreThread &thread, void *shared, unsigned count);
-  void release(FibreThread &thread, unsigned address, unsigned count);
-  void relinquish(FibreThread &thread);
+  void allocate(FibreThread &thread, void *shared, unsigned count, bool pair);
+  void release(FibreThread &thread, unsigned address, unsigned count, bool pair);
+  void relinquish(FibreThread &thread, bool pair);
 
   /// One word of this lane; what is loaded is handed over by `take`, after the warp has waited.
   void load(FibreThread &thread, unsigned lane, unsigned column);
@@ -41,7 +48,8 @@ public:
   void fence(FibreThread &thread, bool after);
 
   void multiply(FibreThread &thread, const m3emu::TensorProduct &product);
-  void commit(FibreThread &thread, const void *barrier);
+  /// `ranks`: a bit for each work item whose barrier in that place is told; 0: this one's.
+  void commit(FibreThread &thread, const void *barrier, bool pair, unsigned ranks);
 
 private:
   /// A word. Stamps count a warp's waits; 0: never.
@@ -60,29 +68,61 @@ private:
   struct Shape {
     unsigned m = 0, n = 0;
     bool wide = false; ///< elements of 16 bits
+    bool pair = false;
     bool operator==(const Shape &) const = default;
     unsigned k() const { return wide ? 16 : 32; }
+    unsigned items() const { return pair ? 2 : 1; }
+    /// Of the left and right operand, in one work item.
+    unsigned leftRows() const { return m / items(); }
+    unsigned rightRows() const { return n / items(); }
   };
   struct Operation {
     FibreThread *thread;
     bool isCommit;
-    uint64_t barrier = 0;
+    std::vector<std::pair<unsigned, uint64_t>> barriers = {}; ///< of a commit: rank, byte
     m3emu::TensorProduct product{};
     Shape shape{};
     uint32_t number = 0;
     std::vector<uint64_t> chunks = {};    ///< 16 bytes each of shared memory that it reads
     std::vector<uint64_t> a = {}, b = {}; ///< byte of each element, row by row; a empty: a word
   };
+  /// What a work item of a pair has come to, while the other one has not.
+  struct Request {
+    FibreThread *thread = nullptr;
+    const char *what = nullptr; ///< "allocates", "frees"
+    unsigned count = 0, address = 0;
+  };
 
   Cell &cell(unsigned lane, unsigned column) { return cells[size_t(column) * lanes + lane]; }
   unsigned warps() const { return unsigned(cluster.warps.size()); }
   unsigned storesOf(unsigned warp) const { return warps() + 1 + 2 * warp; }
   unsigned loadsOf(unsigned warp) const { return storesOf(warp) + 1; }
-  unsigned products() const { return 3 * warps() + 1; }
-  WarpState &state(const FibreThread &thread) { return states[thread.home->index]; }
+  unsigned products() { return 3 * warps() + 1 + starter().rank; }
+  /// Of a warp of any work item, which its own one keeps.
+  static WarpState &state(const FibreThread &thread) {
+    return thread.cluster->items[thread.home->rank].tensor->states[thread.home->index];
+  }
   const Knowledge &knowledgeOf(const FibreThread &thread) const {
     return thread.own ? *thread.own : thread.home->knowledge;
   }
+
+  // Of pairs.
+  /// All instructions of a kernel are of one work item, or of pairs.
+  void useGroup(FibreThread &thread, bool pair);
+  TensorMemory &peer() { return *cluster.items[rank ^ 1].tensor; }
+  /// Whose thread starts the products that read and write here.
+  TensorMemory &starter() {
+    return cluster.tensorGroup == 2 ? *cluster.items[rank & ~1u].tensor : *this;
+  }
+  /// The tensor memories that a product of this one has to do with.
+  TensorMemory &member(unsigned part) { return part ? peer() : *this; }
+  /// Waits for the other work item of the pair to come to the same; true in the one that is last,
+  /// which goes on for both until it calls `joined`.
+  bool joinsPeer(FibreThread &thread, Request request);
+  void joined();
+  size_t placeFor(FibreThread &thread, unsigned count, bool pair);
+  void give(size_t first, size_t count);
+  void checkFree(FibreThread &thread, unsigned address, unsigned count);
 
   void checkPlace(FibreThread &thread, unsigned lane, unsigned column, const char *verb);
   void checkReach(FibreThread &thread, unsigned lane, unsigned column, const char *verb);
@@ -92,24 +132,38 @@ private:
   void checkReaders(FibreThread &thread, unsigned lane, unsigned column, const char *verb);
 
   Shape shapeOf(FibreThread &thread, const m3emu::TensorProduct &product) const;
-  /// Lane and column of the words of an accumulator or a left operand.
+  /// Lane of a row of an accumulator or a left operand, within its work item.
   static unsigned laneOfRow(const Shape &shape, unsigned row) {
     return shape.m == 64 ? row / 16 * 32 + row % 16 : row;
+  }
+  /// Where a sum is: which of the work items, lane, column behind the first.
+  struct Place {
+    unsigned part, lane, column;
+  };
+  static Place placeOf(const Shape &shape, unsigned row, unsigned column);
+  const unsigned char *sharedOf(const FibreThread &thread, unsigned part) const {
+    return thread.shared + part * thread.peerStride;
   }
   std::vector<uint64_t> sharedOperand(FibreThread &thread, uint64_t descriptor, unsigned rows,
                                       const Shape &shape, bool contiguousRows, const char *side);
   void useAccumulator(FibreThread &thread, const Operation &operation);
-  void useLeft(FibreThread &thread, const Operation &operation);
+  void useLeft(FibreThread &thread, const Operation &operation, unsigned part);
   void useShared(FibreThread &thread, Operation &operation);
   void start(Operation operation);
   void land(Operation &operation);
   void compute(Operation &operation);
-  unsigned element(const Operation &operation, const std::vector<uint64_t> &places, unsigned row,
-                   unsigned k) const;
+  unsigned element(const Operation &operation, const std::vector<uint64_t> &places, unsigned part,
+                   unsigned row, unsigned k) const;
+  /// Whether it reads or writes memory of that work item.
+  bool concerns(const Operation &operation, unsigned of) const;
+  void commitFails(const Operation &operation, const std::string &why);
   unsigned leftElement(const Operation &operation, unsigned row, unsigned k);
 
   Cluster &cluster;
   const unsigned columns;
+  unsigned rank = 0;
+  Request request;            ///< of this work item, which waits for its peer
+  unsigned granted = 0;       ///< to it, when the peer has come
   std::vector<Cell> cells;    ///< [column][lane]
   std::vector<uint8_t> owned; ///< [unit]: 0 free, 1 the first of an allocation, 2 another one
   bool relinquished = false;

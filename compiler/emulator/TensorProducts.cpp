@@ -17,19 +17,25 @@ static unsigned bits(uint64_t word, unsigned first, unsigned count) {
 Cluster::TensorMemory::Shape
 Cluster::TensorMemory::shapeOf(FibreThread &thread, const m3emu::TensorProduct &product) const {
   unsigned code = product.instruction;
-  Shape shape{bits(code, 24, 5) * 16, bits(code, 17, 6) * 8, product.wide};
+  Shape shape{bits(code, 24, 5) * 16, bits(code, 17, 6) * 8, product.wide, product.pair};
   if (bits(code, 0, 4) || bits(code, 6, 1) || bits(code, 23, 1) || code >> 29)
     cluster.fail(thread, fmt::format("starts a product with an instruction descriptor of {:#x}: "
-                                     "only dense ones of one work item are emulated",
+                                     "only dense ones are emulated",
                                      code));
   if (bits(code, 4, 2) != 1 || bits(code, 13, 2))
     cluster.fail(thread, fmt::format("starts a product with an instruction descriptor of {:#x}: "
                                      "only FP32 sums without a sign are emulated",
                                      code));
-  if ((shape.m != 64 && shape.m != 128) || shape.n == 0 || shape.n > 256)
-    cluster.fail(thread, fmt::format("starts a product of {} rows and {} columns: 64 or 128 rows "
-                                     "and 8 to 256 columns are possible",
-                                     shape.m, shape.n));
+  unsigned least = product.pair ? 128 : 64, columnStep = product.pair ? 16 : 8;
+  if ((shape.m != least && shape.m != 2 * least) || shape.n == 0 || shape.n > 256 ||
+      shape.n % columnStep)
+    cluster.fail(thread, fmt::format("starts a product of {} rows and {} columns{}: {} or {} rows "
+                                     "and {} to 256 columns are possible",
+                                     shape.m, shape.n, product.pair ? " of a pair" : "", least,
+                                     2 * least, columnStep));
+  if (product.pair && product.aInTensor && shape.m != 256)
+    cluster.fail(thread, "starts a product of a pair with 64 rows in each tensor memory: only 128 "
+                         "rows are emulated");
   return shape;
 }
 
@@ -80,23 +86,29 @@ void Cluster::TensorMemory::useShared(FibreThread &thread, Operation &operation)
   operation.chunks.erase(std::unique(operation.chunks.begin(), operation.chunks.end()),
                          operation.chunks.end());
   const Knowledge &fenced = thread.own ? *thread.ownFenced : thread.home->fenced;
-  for (uint64_t chunk : operation.chunks)
-    cluster.complain(
-        thread, cluster.shadowOf(thread).startRead(cluster.accessor(thread), fenced, chunk, 16));
+  for (unsigned part = 0; part < operation.shape.items(); ++part) {
+    if (cluster.hasEnded(rank + part))
+      cluster.fail(thread, "multiplies shared memory of a work item that has ended");
+    Shadow &shadow = cluster.items[rank + part].shadow;
+    for (uint64_t chunk : operation.chunks)
+      cluster.complain(thread, shadow.startRead(cluster.accessor(thread), fenced, chunk, 16));
+  }
 }
 
-void Cluster::TensorMemory::useLeft(FibreThread &thread, const Operation &operation) {
+void Cluster::TensorMemory::useLeft(FibreThread &thread, const Operation &operation,
+                                    unsigned part) {
   const Shape &shape = operation.shape;
-  for (unsigned row = 0; row < shape.m; ++row)
+  TensorMemory &memory = member(part);
+  for (unsigned row = 0; row < shape.leftRows(); ++row)
     for (unsigned word = 0; word < 8; ++word) { // 32 bytes of each row
       unsigned lane = laneOfRow(shape, row), column = (operation.product.aWord & 0xffff) + word;
-      checkPlace(thread, lane, column, "multiplies");
-      Cell &at = cell(lane, column);
+      memory.checkPlace(thread, lane, column, "multiplies");
+      Cell &at = memory.cell(lane, column);
       if (!at.written)
         cluster.fail(thread, fmt::format("multiplies lane {} of column {} of tensor memory, which "
                                          "nothing has written",
                                          lane, column));
-      checkWriter(thread, lane, column, "multiplies", nullptr);
+      memory.checkWriter(thread, lane, column, "multiplies", nullptr);
       at.readByProduct = operation.number;
     }
 }
@@ -105,15 +117,17 @@ void Cluster::TensorMemory::useAccumulator(FibreThread &thread, const Operation 
   const Shape &shape = operation.shape;
   for (unsigned row = 0; row < shape.m; ++row)
     for (unsigned i = 0; i < shape.n; ++i) {
-      unsigned lane = laneOfRow(shape, row), column = (operation.product.d & 0xffff) + i;
-      checkPlace(thread, lane, column, "adds to");
-      Cell &at = cell(lane, column);
+      Place place = placeOf(shape, row, i);
+      TensorMemory &memory = member(place.part);
+      unsigned lane = place.lane, column = (operation.product.d & 0xffff) + place.column;
+      memory.checkPlace(thread, lane, column, "adds to");
+      Cell &at = memory.cell(lane, column);
       if (operation.product.accumulate && !at.written)
         cluster.fail(thread, fmt::format("adds to lane {} of column {} of tensor memory, which "
                                          "nothing has written",
                                          lane, column));
-      checkWriter(thread, lane, column, "adds to", &shape);
-      checkReaders(thread, lane, column, "adds to");
+      memory.checkWriter(thread, lane, column, "adds to", &shape);
+      memory.checkReaders(thread, lane, column, "adds to");
       uint32_t value = at.value;
       at = {};
       at.value = value;
@@ -123,6 +137,9 @@ void Cluster::TensorMemory::useAccumulator(FibreThread &thread, const Operation 
 }
 
 void Cluster::TensorMemory::multiply(FibreThread &thread, const m3emu::TensorProduct &product) {
+  useGroup(thread, product.pair);
+  if (product.pair && rank % 2)
+    cluster.fail(thread, "starts a product of a pair, which is for the even one of the two to do");
   Operation operation{&thread, false};
   operation.product = product;
   operation.shape = shapeOf(thread, product);
@@ -130,16 +147,16 @@ void Cluster::TensorMemory::multiply(FibreThread &thread, const m3emu::TensorPro
   operation.number = uint32_t(started.size());
   bool aRows = bits(product.instruction, 15, 1), bRows = bits(product.instruction, 16, 1);
   if (!product.aInTensor)
-    operation.a =
-        sharedOperand(thread, product.a, operation.shape.m, operation.shape, aRows, "left");
+    operation.a = sharedOperand(thread, product.a, operation.shape.leftRows(), operation.shape,
+                                aRows, "left");
   else if (aRows || product.aWord >> 16 || product.d >> 16)
     cluster.fail(thread, "names lanes of tensor memory or an order of its left operand, which it "
                          "cannot have");
-  operation.b =
-      sharedOperand(thread, product.b, operation.shape.n, operation.shape, bRows, "right");
+  operation.b = sharedOperand(thread, product.b, operation.shape.rightRows(), operation.shape,
+                              bRows, "right");
   useShared(thread, operation);
-  if (product.aInTensor)
-    useLeft(thread, operation);
+  for (unsigned part = 0; product.aInTensor && part < operation.shape.items(); ++part)
+    useLeft(thread, operation, part);
   useAccumulator(thread, operation);
   start(std::move(operation));
 }
@@ -147,9 +164,10 @@ void Cluster::TensorMemory::multiply(FibreThread &thread, const m3emu::TensorPro
 //===- Arithmetic -----------------------------------------------------------------------------===//
 
 unsigned Cluster::TensorMemory::element(const Operation &operation,
-                                        const std::vector<uint64_t> &places, unsigned row,
-                                        unsigned k) const {
-  const unsigned char *at = operation.thread->shared + places[row * operation.shape.k() + k];
+                                        const std::vector<uint64_t> &places, unsigned part,
+                                        unsigned row, unsigned k) const {
+  const unsigned char *at =
+      sharedOf(*operation.thread, part) + places[row * operation.shape.k() + k];
   if (!operation.shape.wide)
     return *at;
   uint16_t code;
@@ -167,22 +185,25 @@ unsigned Cluster::TensorMemory::leftElement(const Operation &operation, unsigned
 void Cluster::TensorMemory::compute(Operation &operation) {
   const Shape &shape = operation.shape;
   const unsigned k = shape.k();
-  auto codes = [&](unsigned rows, auto of) {
-    std::vector<uint16_t> all(size_t(rows) * k);
-    for (unsigned row = 0; row < rows; ++row)
+  // Rows of an operand, those of the second work item behind those of the first.
+  auto codes = [&](unsigned rowsOfItem, auto of) {
+    std::vector<uint16_t> all(size_t(rowsOfItem) * shape.items() * k);
+    for (unsigned row = 0; row < rowsOfItem * shape.items(); ++row)
       for (unsigned i = 0; i < k; ++i)
-        all[row * k + i] = uint16_t(of(row, i));
+        all[row * k + i] = uint16_t(of(row / rowsOfItem, row % rowsOfItem, i));
     return all;
   };
-  auto a = codes(shape.m, [&](unsigned row, unsigned i) {
-    return operation.product.aInTensor ? leftElement(operation, row, i)
-                                       : element(operation, operation.a, row, i);
+  auto a = codes(shape.leftRows(), [&](unsigned part, unsigned row, unsigned i) {
+    return operation.product.aInTensor ? member(part).leftElement(operation, row, i)
+                                       : element(operation, operation.a, part, row, i);
   });
-  auto b = codes(shape.n,
-                 [&](unsigned row, unsigned i) { return element(operation, operation.b, row, i); });
+  auto b = codes(shape.rightRows(), [&](unsigned part, unsigned row, unsigned i) {
+    return element(operation, operation.b, part, row, i);
+  });
   for (unsigned row = 0; row < shape.m; ++row)
     for (unsigned column = 0; column < shape.n; ++column) {
-      Cell &at = cell(laneOfRow(shape, row), (operation.product.d & 0xffff) + column);
+      Place place = placeOf(shape, row, column);
+      Cell &at = member(place.part).cell(place.lane, (operation.product.d & 0xffff) + place.column);
       float before = 0;
       if (operation.product.accumulate)
         std::memcpy(&before, &at.value, 4);

@@ -22,6 +22,11 @@ Complaint Cluster::Transfers::finish() {
   for (const Copy &copy : copies)
     if (copy.kind == Copy::Store)
       return "ends before its bulk stores have read shared memory";
+  for (const auto &[place, barrier] : barriers)
+    if (barrier.byPeer && !barrier.awaited)
+      return fmt::format("products of another work item arrive at the barrier at byte {} of the "
+                         "shared memory of rank {}, where nobody has waited for them",
+                         place.second, place.first);
   return {};
 }
 
@@ -37,14 +42,22 @@ uint64_t Cluster::Transfers::offsetOf(FibreThread &thread, const void *address, 
 //===- Barriers -------------------------------------------------------------------------------===//
 
 Cluster::Transfers::Barrier &Cluster::Transfers::barrierAt(FibreThread &thread, const void *address,
-                                                           uint64_t &offset) {
+                                                           uint64_t &offset, unsigned rank) {
   offset = offsetOf(thread, address, 8, "a barrier");
-  auto found = barriers.find({thread.rank, offset});
+  if (rank >= cluster.items.size())
+    cluster.fail(thread, fmt::format("names a barrier of work item {} of a cluster of {}", rank,
+                                     cluster.items.size()));
+  auto refuse = [&](const char *why) {
+    std::string where = rank == thread.rank ? "" : fmt::format(" of work item {}", rank);
+    cluster.fail(thread, fmt::format("uses a barrier at byte {} of shared memory{} that {}", offset,
+                                     where, why));
+  };
+  if (cluster.hasEnded(rank))
+    refuse("has ended");
+  auto found = barriers.find({rank, offset});
   if (found == barriers.end())
-    cluster.fail(thread, fmt::format("uses a barrier at byte {} of shared memory that nothing has "
-                                     "initialised",
-                                     offset));
-  cluster.complain(thread, cluster.shadowOf(thread).read(cluster.accessor(thread), offset, 8));
+    refuse("nothing has initialised");
+  cluster.complain(thread, cluster.items[rank].shadow.read(cluster.accessor(thread), offset, 8));
   return found->second;
 }
 
@@ -66,9 +79,9 @@ void Cluster::Transfers::initBarrier(FibreThread &thread, const void *address, u
   }
 }
 
-uint64_t Cluster::Transfers::knownBarrier(FibreThread &thread, const void *address) {
+uint64_t Cluster::Transfers::knownBarrier(FibreThread &thread, const void *address, unsigned rank) {
   uint64_t offset = 0;
-  barrierAt(thread, address, offset);
+  barrierAt(thread, address, offset, rank);
   return offset;
 }
 
@@ -109,6 +122,11 @@ void Cluster::Transfers::arrive(FibreThread &thread, const void *address, unsign
   uint64_t offset = 0;
   Barrier &barrier = barrierAt(thread, address, offset);
   barrier.bytes += bytes;
+  arriveAt(thread, barrier, offset, arrivals);
+}
+
+void Cluster::Transfers::arriveAt(FibreThread &thread, Barrier &barrier, uint64_t offset,
+                                  unsigned arrivals) {
   if (arrivals) {
     cluster.publish(thread, barrier.gathered, barrier.gatheredFenced);
     if (arrivals > barrier.pending)
@@ -118,6 +136,12 @@ void Cluster::Transfers::arrive(FibreThread &thread, const void *address, unsign
     barrier.pending -= arrivals;
   }
   settle(barrier);
+}
+
+void Cluster::Transfers::arriveAtPeer(FibreThread &thread, const void *address, unsigned rank) {
+  uint64_t offset = 0;
+  Barrier &barrier = barrierAt(thread, address, offset, rank);
+  arriveAt(thread, barrier, offset, 1);
 }
 
 /// The phase of that parity is over. What a thread means is the next phase of that parity after the
@@ -141,6 +165,7 @@ bool Cluster::Transfers::passed(FibreThread &thread, Barrier &barrier, uint64_t 
                              "parity",
                              offset, entry->second + 1 + ((entry->second + 1 - over) & 1), over));
   entry->second = over;
+  barrier.awaited = true;
   cluster.learn(thread, barrier.told, barrier.toldFenced);
   return true;
 }

@@ -25,6 +25,8 @@ public:
 
   void initBarrier(FibreThread &thread, const void *barrier, unsigned arrivals);
   void arrive(FibreThread &thread, const void *barrier, unsigned arrivals, unsigned bytes);
+  /// Once at the barrier in the same place of another work item of the cluster.
+  void arriveAtPeer(FibreThread &thread, const void *barrier, unsigned rank);
   void wait(FibreThread &thread, const void *barrier, unsigned parity);
   bool test(FibreThread &thread, const void *barrier, unsigned parity);
 
@@ -38,12 +40,15 @@ public:
   void commit(FibreThread &thread);
   void waitGroups(FibreThread &thread, unsigned most);
   void arriveAfter(FibreThread &thread, const void *barrier, bool counted);
+  /// Of a work item; fails unless the thread knows that it was initialised.
+  uint64_t knownBarrier(FibreThread &thread, const void *barrier, unsigned rank);
   /// An arrival of what the hardware does by itself: `told` says what it makes known.
-  uint64_t knownBarrier(FibreThread &thread, const void *barrier);
-  template <class Tell> void arriveFor(FibreThread &thread, uint64_t barrier, Tell told) {
-    Barrier &at = barriers.at({thread.rank, barrier});
+  template <class Tell>
+  void arriveFor(FibreThread &thread, unsigned rank, uint64_t barrier, Tell told) {
+    Barrier &at = barriers.at({rank, barrier});
     told(at.gathered);
     told(at.gatheredFenced);
+    at.byPeer |= rank != thread.rank;
     countArrival(thread, at, barrier);
   }
 
@@ -60,6 +65,8 @@ private:
     int64_t expected = 0, pending = 0; ///< arrivals of a phase, and those that are missing
     int64_t bytes = 0;                 ///< expected and not there
     int64_t phase = 0;                 ///< phases that are over
+    bool byPeer = false;               ///< products of another work item have arrived
+    bool awaited = false;              ///< some thread has waited for a phase
     Knowledge gathered, gatheredFenced, told, toldFenced;
     std::vector<FibreThread *> waiters;
   };
@@ -92,7 +99,11 @@ private:
   uint64_t offsetOf(FibreThread &thread, const void *address, uint64_t bytes, const char *what);
   void countArrival(FibreThread &thread, Barrier &barrier, uint64_t offset);
   Counter &counterAt(FibreThread &thread, const void *address, uint64_t &offset);
-  Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset);
+  Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset) {
+    return barrierAt(thread, address, offset, thread.rank);
+  }
+  Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset, unsigned rank);
+  void arriveAt(FibreThread &thread, Barrier &barrier, uint64_t offset, unsigned arrivals);
   void completePhase(Barrier &barrier);
   void settle(Barrier &barrier);
   bool passed(FibreThread &thread, Barrier &barrier, uint64_t offset, unsigned parity);

@@ -20,7 +20,28 @@ static bool isTensorPart(ViewType view) {
 
 //===- Tensor memory --------------------------------------------------------------------------===//
 
+/// What two work items do together stands in a cluster of two, and nothing else of the kind beside
+/// it.
+static LogicalResult verifyPair(Operation *op, bool pair) {
+  auto kernel = op->getParentOfType<KernelOp>();
+  if (pair && (!kernel || kernel.getCluster().value_or(1) != 2))
+    return op->emitOpError("T-N19: a pair is the two work items of a cluster, and the kernel has ")
+           << (kernel ? kernel.getCluster().value_or(1) : 1) << " in one";
+  WalkResult other = WalkResult::advance();
+  if (kernel)
+    other = kernel.walk([&](TensorMemoryOp memory) {
+      return memory.getPair() == pair ? WalkResult::advance() : WalkResult::interrupt();
+    });
+  if (other.wasInterrupted())
+    return op->emitOpError("T-N20: this is ")
+           << (pair ? "of a pair of work items, tensor memory of the kernel is of one"
+                    : "of one work item, tensor memory of the kernel is of a pair");
+  return success();
+}
+
 LogicalResult TensorMemoryOp::verify() {
+  if (failed(verifyPair(*this, getPair())))
+    return failure();
   ViewType memory = getMemory().getType();
   if (!isTensorPart(memory) || memory.getShape()[1] < 32 ||
       !llvm::isPowerOf2_64(memory.getShape()[1]))
@@ -89,14 +110,16 @@ struct GateSide {
 };
 } // namespace
 
-static LogicalResult noteSignal(Operation *op, GateSide &side, int64_t expected, bool products) {
+/// `one`: warp of a role, or product.
+static LogicalResult noteSignal(Operation *op, GateSide &side, int64_t expected, bool one,
+                                int64_t workItems) {
   auto role = op->getParentOfType<RoleOp>();
-  int64_t warps = role ? int64_t(role.getWarps().value_or(1)) : 1;
+  int64_t warps = role && !one ? int64_t(role.getWarps().value_or(1)) : 1;
   if (side.signalled && side.role != role)
     return op->emitOpError("T-N4: this side of the gate is signalled by another role");
   side.role = role;
   side.signalled = true;
-  int64_t signals = products ? 1 : warps;
+  int64_t signals = warps * workItems;
   if (signals != expected)
     return op->emitOpError("T-N3: ") << signals << " signals, the gate expects " << expected;
   return success();
@@ -111,9 +134,12 @@ LogicalResult GatesOp::verify() {
       return int64_t(which == Gate::Full ? getFills() : getDrains());
     };
     if (auto op = dyn_cast<GateSignalOp>(user))
-      good = noteSignal(op, side(op.getSide()), count(op.getSide()), false);
+      good =
+          noteSignal(op, side(op.getSide()), count(op.getSide()), op.getAlone(), getPair() ? 2 : 1);
     else if (auto op = dyn_cast<GateCommitOp>(user))
-      good = noteSignal(op, side(op.getSide()), count(op.getSide()), true);
+      good = failed(verifyPair(*this, getPair()))
+                 ? failure()
+                 : noteSignal(op, side(op.getSide()), count(op.getSide()), true, 1);
     else if (auto op = dyn_cast<GateWaitOp>(user))
       side(op.getSide()).awaited = true;
     if (failed(good))
@@ -135,8 +161,8 @@ LogicalResult OperandQueriesOp::verify() {
     return emitOpError("T-N7: rows of 128 elements of f32 or BF16 expected, found ") << rows;
   if (operand.getShape().size() != 2 ||
       !isView(operand, Space::Shared, {operand.getShape()[0], 128}, 8) ||
-      (operand.getShape()[0] != 16 && operand.getShape()[0] != 32))
-    return emitOpError("T-N8: 16 or 32 rows of 128 bytes in shared memory expected, found ")
+      !llvm::is_contained({8, 16, 32}, operand.getShape()[0]))
+    return emitOpError("T-N8: 8, 16 or 32 rows of 128 bytes in shared memory expected, found ")
            << operand;
   return success();
 }
@@ -183,11 +209,13 @@ LogicalResult TensorMmaOp::verify() {
               isView(right, Space::Shared, {right.getShape()[0], 128}, 8);
   bool values =
       isView(left, Space::Shared, {2, 128, 64}, 16) && isView(right, Space::Shared, {128, 16}, 16);
-  if (!keys && !values)
+  if (failed(verifyPair(*this, getPair())))
+    return failure();
+  if (!keys && (!values || getPair()))
     return emitOpError("T-N13: keys in tensor memory and queries, or values and weights expected, "
                        "found ")
            << left << " and " << right;
-  int64_t columns = keys ? right.getShape()[0] : 16;
+  int64_t columns = keys ? right.getShape()[0] * (getPair() ? 2 : 1) : 16;
   if (!isTensorPart(sums) || !sums.getElement().isF32() || sums.getShape()[1] != columns)
     return emitOpError("T-N14: the sums of ") << columns << " columns are not " << sums;
   return success();

@@ -11,13 +11,16 @@ def Tile_TensorMemoryOp : Tile_Op<"tensor_memory", [MemoryEffects<[MemAlloc]>]> 
     128 lanes of 32-bit columns: a power of two from 32 on. All threads of the work item take part and meet;
     `tile.tensor_free` gives the columns back. `offset` (of the word in shared memory that the address comes
     in) is set by `tile-assign-shared`. Warp w of the work item reaches lanes 32 (w mod 4) to 32 (w mod 4) + 31.
+    With `pair` the two work items of a cluster get the same columns and meet; products of the two
+    (`tile.tensor_mma`) read and write both of their tensor memories.
 
     Constraint T-N1: the columns are such a power of two. T-N2: one tensor_free in the same block gives them
-    back, and nothing uses them after it.
+    back, and nothing uses them after it. T-N19: a pair is a cluster of two. T-N20: all tensor memory, products and
+    gates that products signal of a kernel are of pairs, or none is.
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins OptionalAttr<I64Attr>:$offset, UnitAttr:$pair);
   let results = (outs Tile_ViewType:$memory);
-  let assemblyFormat = "attr-dict `:` type($memory)";
+  let assemblyFormat = "(`pair` $pair^)? attr-dict `:` type($memory)";
   let hasVerifier = 1;
 }
 
@@ -67,12 +70,15 @@ def Tile_GatesOp : Tile_Op<"gates", [MemoryEffects<[MemAlloc]>]> {
     comes from a warp (`tile.gate_signal`) or from products that have ended (`tile.gate_commit`). All threads
     of the work item must pass a barrier before the first use.
 
+    With `pair` they are of the two work items of a cluster: warps of both signal to the first, which alone may
+    wait for them, products to both. All threads of the cluster must meet before the first use and after the last.
+
     Constraint T-N3: what is signalled by products counts one; what is signalled by warps, the warps of
-    the role. T-N4: each side of a gate is signalled by one role and awaited.
+    the role or the one that does it alone, twice as many with `pair`. T-N4: each side of a gate is signalled by one role and awaited.
   }];
-  let arguments = (ins I64Attr:$fills, I64Attr:$drains, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins I64Attr:$fills, I64Attr:$drains, OptionalAttr<I64Attr>:$offset, UnitAttr:$pair);
   let results = (outs Tile_GatesType:$gates);
-  let assemblyFormat = "`fills` $fills `drains` $drains attr-dict `:` type($gates)";
+  let assemblyFormat = "`fills` $fills `drains` $drains (`pair` $pair^)? attr-dict `:` type($gates)";
   let hasVerifier = 1;
 }
 
@@ -86,7 +92,12 @@ def Tile_GateWaitOp : Tile_GateOp<"gate_wait"> {
 }
 def Tile_GateSignalOp : Tile_GateOp<"gate_signal"> {
   let summary = "a warp has filled or drained the stage of a use";
-  let description = [{ What the warp did in tensor and shared memory before it is seen by who waits. }];
+  let description = [{
+    What the warp did in tensor and shared memory before it is seen by who waits. All warps of the role do it, with
+    `alone` one of them.
+  }];
+  let arguments = (ins Tile_GatesType:$gates, Tile_GateAttr:$side, Index:$use, UnitAttr:$alone);
+  let assemblyFormat = "$side $gates `[` $use `]` (`alone` $alone^)? attr-dict `:` type($gates)";
 }
 def Tile_GateCommitOp : Tile_GateOp<"gate_commit"> {
   let summary = "signals when the products that this warp has started have ended";
@@ -161,18 +172,23 @@ def Tile_TensorMmaOp : Tile_Op<"tensor_mma"> {
     starts it and goes on; `tile.gate_commit` tells when it has ended. Either keys in tensor memory
     (view [128, dims/4] of i32, four E4M3 of a token in a word) times queries, or values times weights
     (`tile.operand_values`, `tile.operand_weights`). Products are exact, sums are FP32 in an order of the chip's own.
+
+    With `pair`, m < 256: the first work item of the two starts the product of the keys of both. Each has its keys
+    and their sums in its tensor memory, and in its shared memory half of the queries: the first the first half.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$left, Arg<Tile_ViewType, "", [MemRead]>:$right,
                        Arg<Tile_ViewType, "", [MemRead, MemWrite]>:$sums, I1:$accumulate,
-                       OptionalAttr<StrAttr>:$atom);
+                       OptionalAttr<StrAttr>:$atom, UnitAttr:$pair);
   let assemblyFormat = [{
-    $left `,` $right `,` $sums `accumulate` $accumulate attr-dict
+    (`pair` $pair^)? $left `,` $right `,` $sums `accumulate` $accumulate attr-dict
     `:` type($left) `,` type($right) `,` type($sums)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Elements of its operands: "e4m3" or "f16".
+    /// Elements of its operands: "e4m3" or "f16"; of a pair "e4m3.pair".
     ::llvm::StringRef getOperandFormat() {
+      if (getPair())
+        return "e4m3.pair";
       return getLeft().getType().getSpace() == Space::Tensor ? "e4m3" : "f16";
     }
   }];

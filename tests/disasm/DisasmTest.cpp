@@ -42,6 +42,8 @@ using Patterns = std::vector<const char *>;
 const Patterns none = {local};
 const Patterns multiplied = {"QMUL4.*SATFINITE", "HMMA\\.16816\\.F32", "UBLKCP"};
 const Patterns tensorScores = {"QMUL4.*SATFINITE", "UTCQMMA", "LDTM", "STTM", "UBLKCP"};
+const Patterns pairScores = {"QMUL4.*SATFINITE", "UTCQMMA\\.2CTA", "UTCBAR\\.2CTA\\.MULTICAST",
+                             "UTCATOMSWS\\.2CTA", "UCGABAR_WAIT"};
 const Patterns tensorAttention = {"QMUL4.*SATFINITE", "UTCQMMA", "UTCHMMA", "LDTM", "STTM"};
 const Patterns tensorDetour = {"F2FP\\.F16\\.E2M1", "F2FP\\.\\S*E4M3\\.F16", "UTCQMMA"};
 const Patterns exact = {"HMUL2", "F2FP\\.F16\\.E2M1", "HMMA\\.16816\\.F32"};
@@ -71,6 +73,25 @@ const Row rowTable[] = {
     // 32 columns: roles share registers out, so that two work items fit a multiprocessor.
     {"sm_100a", "index_score", 4, 8, true, budgeted(tensorScores), none, 2},
     {"sm_103a", "index_score", 2, 16, true, budgeted(tensorScores), none, 2},
+    // Products of two work items.
+    {"sm_100a",
+     "index_score",
+     2,
+     8,
+     true,
+     pairScores,
+     {local, "UTCQMMA ", "UTCBAR "},
+     2,
+     {"index_score.pair=1"}},
+    {"sm_103a",
+     "index_score",
+     4,
+     8,
+     true,
+     budgeted(pairScores),
+     {local, "UTCQMMA ", "UTCBAR "},
+     2,
+     {"index_score.pair=1"}},
     {"sm_100a", "attention", 4, 1, true, tensorAttention, none, 1},
     {"sm_100a", "attention", 4, 8, false, tensorAttention, none, 1},
     {"sm_103a", "attention", 4, 8, true, tensorAttention, none, 1},

@@ -4,10 +4,9 @@
 // (D + 1) · 2^-24 · Σ |q k|. Attention weights are rounded to FP16, in numerator and denominator
 // alike (2^-11 of each), e^x is within 2^-21; sums of n keys are FP32 (n · 2^-24). With BF16 rows
 // the result is rounded (2^-9 of it).
-#include "passes/targets/sm100/DeviceHeaders.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
-#include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tests/numerics/HeaderFaults.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
@@ -193,33 +192,121 @@ TEST(Tensor, IndexScores) {
     }
 }
 
+/// Two work items of a cluster multiply two pages at a time: ragged lengths with odd and even
+/// numbers of pages, one to sixteen rows, each with fewer and more parts than there are pages.
+TEST(Tensor, IndexScoresOfPairs) {
+  for (int64_t heads : {2, 4}) {
+    SceneSpec spec = small(rowsOfLengths({1, 127, 128, 129, 400, 1281, 2047}), true);
+    spec.cache.kvHeads = heads;
+    spec.heads = heads;
+    spec.attend = false;
+    for (const RowAt &row : chunkOf(6, 1020, 9)) // within the longest sequence
+      spec.rows.push_back(row);
+    Scene all(spec);
+    for (const char *columns : {"16", "32"})
+      for (const char *parts : {"1", "5", "24"})
+        checkScores(all, 16,
+                    {"index_score.pair=1", std::string("index_score.columns=") + columns,
+                     std::string("index_score.parts=") + parts});
+    for (auto [bucket, kept] : std::vector<std::pair<int64_t, std::vector<size_t>>>{
+             {1, {5}}, {1, {0}}, {4, {6, 1, 3}}, {8, {7, 8, 9, 4, 2}}}) {
+      Scene scene(spec);
+      scene.keepRows(kept);
+      checkScores(scene, bucket, {"index_score.pair=1"});
+    }
+  }
+}
+
+/// Pairs add the same products in the same order.
+TEST(Tensor, PairsGiveTheSameScores) {
+  SceneSpec spec = small(rowsOfLengths({700, 129, 400}), true);
+  spec.attend = false;
+  Scene scene(spec);
+  auto scoresOf = [&](const std::vector<std::string> &schedule) {
+    KernelProgram &built = program(scene.spec, chip, 4, schedule);
+    built.run(scene.input());
+    auto found = built.buffer<float>("block_scores");
+    std::vector<float> scores;
+    for (int64_t list = 0; list < 6; ++list)
+      for (int64_t block = 0; block <= spec.rows[size_t(list / 2)].position / 128; ++block)
+        scores.push_back(found[size_t(list * 8 + block)]);
+    return scores;
+  };
+  EXPECT_EQ(scoresOf({}), scoresOf({"index_score.pair=1"}));
+}
+
 //===- Planted faults -------------------------------------------------------------------------===//
 
-/// A fault in a device header of the kernels above.
-struct HeaderFault {
-  const char *name, *from, *to;
-};
-void PrintTo(const HeaderFault &fault, std::ostream *out) { *out << fault.name; }
-
 constexpr HeaderFault headerFaults[] = {
-    {"WrongSwizzleOfQueries", "(run ^ row % 8) * 16", "run * 16"},
-    {"WrongSwizzleInADescriptor", "16, 256, Swizzle::Bytes32", "16, 256, Swizzle::Bytes128"},
-    {"WrongStrideInADescriptor", "16384, 1024, Swizzle", "16384, 2048, Swizzle"},
-    {"OperandTakenForItsTranspose", "3u << 15", "1u << 15"},
-    {"ScalesOfValuesTokenByToken", "scales + token / 4 * 4 + i", "scales + token"},
-    {"UnseenValuesAreRead", "token < tokens ?", "true ?"},
-    {"RingTooShallow", "void waitEmpty(i64 i) { waitFor(empty + stage(i), parity(i) ^ 1); }",
+    {"WrongSwizzleOfQueries", "tensor.h", "(run ^ row % 8) * 16", "run * 16"},
+    {"WrongSwizzleInADescriptor", "tensor.h", "16, 256, Swizzle::Bytes32",
+     "16, 256, Swizzle::Bytes128"},
+    {"WrongStrideInADescriptor", "tensor.h", "16384, 1024, Swizzle", "16384, 2048, Swizzle"},
+    {"OperandTakenForItsTranspose", "tensor.h", "3u << 15", "1u << 15"},
+    {"ScalesOfValuesTokenByToken", "tensor.h", "scales + token / 4 * 4 + i", "scales + token"},
+    {"UnseenValuesAreRead", "tensor.h", "token < tokens ?", "true ?"},
+    {"RingTooShallow", "tensor.h",
+     "void waitEmpty(i64 i) { waitFor(empty + stage(i), parity(i) ^ 1); }",
      "void waitEmpty(i64) {}"},
-    {"WrongPhase", "waitFor(full + stage(i), parity(i));",
+    {"WrongPhase", "tensor.h", "waitFor(full + stage(i), parity(i));",
      "waitFor(full + stage(i), parity(i) ^ 1);"},
-    {"MissingFenceBeforeASignal", "void signal(u64 *barrier) {\n    tensorFenceBefore();",
-     "void signal(u64 *barrier) {"},
-    {"MissingFenceAfterAWait", "    }\n    tensorFenceAfter();\n  }", "    }\n  }"},
-    {"MissingProxyFence", "fenceForProducts();\n  return rounded;", "return rounded;"},
-    {"SumsOverKeys", "sums, keys + 8 * i", "sums - 8, keys + 8 * i"},
-    {"RowsOfTheNextWarp", "warpId() % 4 * warpLanes) << 16",
+    {"MissingFenceBeforeASignal", "tensor.h",
+     "void signal(u64 *barrier) {\n    tensorFenceBefore();", "void signal(u64 *barrier) {"},
+    {"MissingFenceAfterAWait", "tensor.h", "    }\n    tensorFenceAfter();\n  }", "    }\n  }"},
+    {"MissingProxyFence", "tensor.h", "fenceForProducts();\n  return rounded;", "return rounded;"},
+    {"SumsOverKeys", "tensor.h", "sums, keys + 8 * i", "sums - 8, keys + 8 * i"},
+    {"RowsOfTheNextWarp", "tensor.h", "warpId() % 4 * warpLanes) << 16",
      "(warpId() + 1) % 4 * warpLanes) << 16"},
 };
+
+/// The same of products of two work items.
+constexpr HeaderFault pairFaults[] = {
+    {"SignalsStayInTheWorkItem", "tensor.h", "arriveAtRank(barrier, 0)", "arriveAt(barrier)"},
+    {"ProductsTellOneOfTwo", "tensor.h", "pairCommit(barrier, 3)", "pairCommit(barrier, 1)"},
+    {"ProductsTellTooMany", "tensor.h", "pairCommit(barrier, 3)", "pairCommit(barrier, 7)"},
+    {"HalfOfTheRows", "tensor.h", "instructionOf<N, 256>(false)", "instructionOf<N>(false)"},
+    {"HalfOfTheColumns", "tensor.h", "instructionOf<N, 256>(false)",
+     "instructionOf<N / 2 < 16 ? 32 : N / 2, 256>(false)"},
+    {"AllocatedWithoutTheOther", "tensor.h", "pairAllocate(word, Columns);",
+     "tensorAllocate(word, Columns);"},
+    {"BarriersThatTheOtherDoesNotKnow", "tensor.h",
+     "clusterBarrier();\n  tensorFenceAfter();\n  return",
+     "barrier();\n  tensorFenceAfter();\n  return"},
+    {"EndsBeforeTheOther", "tensor.h",
+     "freePairTensorMemory(u32 address) {\n  tensorFenceBefore();\n  clusterBarrier();",
+     "freePairTensorMemory(u32 address) {\n  tensorFenceBefore();"},
+    {"QueriesNotFenced", "tensor.h", "  fenceForProducts();\n  warpBarrier();", "  warpBarrier();"},
+};
+
+class PairKernels : public testing::TestWithParam<HeaderFault> {};
+
+TEST_P(PairKernels, WithAFaultAreFound) {
+  SceneSpec spec = small({{0, 700}, {0, 701}}, true);
+  spec.attend = false;
+  Scene scene(spec);
+  KernelProgram built(Scene::module(spec), chip, 2, {"index_score.pair=1", "index_score.parts=2"});
+  plant(built, chip, GetParam());
+  try {
+    built.run(scene.input());
+  } catch (const m3c::Error &error) {
+    EXPECT_NE(error.summary().find("fails in the emulator"), std::string::npos) << error.what();
+    return;
+  }
+  Tensor scores = scene.scores();
+  double length = lengthOf(spec), worst = 0;
+  for (size_t list = 0; list < 4; ++list)
+    for (size_t block = 0; block < 6; ++block) {
+      double distance = std::fabs(double(built.buffer<float>("block_scores")[list * 8 + block]) -
+                                  scores.reals[list * 6 + block]);
+      worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
+    }
+  EXPECT_GT(worst, 129 * 0x1p-24 * length * length);
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, PairKernels, testing::ValuesIn(pairFaults),
+                         [](const testing::TestParamInfo<HeaderFault> &info) {
+                           return info.param.name;
+                         });
 
 class TensorKernels : public testing::TestWithParam<HeaderFault> {};
 
@@ -228,22 +315,7 @@ TEST_P(TensorKernels, WithAFaultAreFound) {
   spec.cache.kvHeads = 1;
   Scene scene(spec);
   KernelProgram built(Scene::module(spec), chip, 1, {"attention.parts=2"});
-  for (auto &[name, kernel] : built.kernels) {
-    if (kernel.standsIn)
-      continue;
-    m3c::hal::SourceText source;
-    source.text = kernel.source;
-    for (auto [file, text] : m3c::sm100DeviceHeaders()) {
-      if (file == "tensor.h") {
-        size_t at = text.find(GetParam().from);
-        ASSERT_NE(at, std::string::npos) << "the fault has no place";
-        text.replace(at, std::string(GetParam().from).size(), GetParam().to);
-      }
-      source.headers.emplace_back(file, text);
-    }
-    kernel.code = m3c::hal::openEmulatedDevice(m3c::hal::loadEmulator(), {"sm100", 1, 1})
-                      ->build(source, name);
-  }
+  plant(built, chip, GetParam());
   try {
     built.run(scene.input());
   } catch (const m3c::Error &error) {

@@ -371,6 +371,8 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   planir::GridDim parts = {0, matrix || tensor ? 0 : schedule.at("blocks_per_item")};
   if (matrix || tensor)
     parts.count = schedule.at("parts");
+  if (tensor && schedule.at("pair")) // a cluster of two each
+    parts.count = llvm::divideCeil(parts.count, 2);
   step.launch(kernel, arguments, {{tiles, 0}, parts},
               formatv("layers.{0}.index_score", op.getLayer()).str());
   return scores;

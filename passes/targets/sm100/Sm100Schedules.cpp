@@ -42,6 +42,7 @@ Schedule tensorScores(const Schedule &problem, const Chip &chip) {
   return {{"columns", columns},
           {"stages", 4},
           {"tensor_stages", 4},
+          {"pair", 0},
           {"parts", partsFor(residents * chip.facts.units, tiles)},
           {"residents", residents},
           {"score_registers", wide ? 104 : 0},

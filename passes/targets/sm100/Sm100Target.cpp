@@ -48,6 +48,7 @@ const Atom ownRows[] = {
     {"operand_values_detour", "tile.operand_values", "detour", "", "operandValuesByDetour",
      "F2FP\\.F16\\.E2M1\\.UNPACK_B"},
     {"tensor_mma_e4m3", "tile.tensor_mma", "e4m3", "", "tensorProductE4m3", "UTCQMMA"},
+    {"pair_mma_e4m3", "tile.tensor_mma", "e4m3.pair", "", "pairProductE4m3", "UTCQMMA\\.2CTA"},
     {"tensor_mma_f16", "tile.tensor_mma", "f16", "", "tensorProductF16", "UTCHMMA"},
     {"tensor_load", "tile.tensor_load", "", "", "loadTensor", "LDTM"},
     {"tensor_store", "tile.tensor_store", "", "", "storeTensor", "STTM"},

@@ -111,3 +111,78 @@ tile.kernel @bad() attributes {family = "f", schedule = {}} {
   tile.tensor_free %m : !tile.view<128x64xi32, tensor>
   tile.return
 }
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-N19: a pair is the two work items of a cluster, and the kernel has 1 in one}}
+  %m = tile.tensor_memory pair : !tile.view<128x64xi32, tensor>
+  tile.tensor_free %m : !tile.view<128x64xi32, tensor>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, cluster = 2} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %no = arith.constant false
+  %q = tile.alloc : !tile.view<16x128xi8, shared>
+  %m = tile.tensor_memory pair : !tile.view<128x64xi32, tensor>
+  %k = tile.tensor_part %m[%c0] : !tile.view<128x64xi32, tensor> -> !tile.view<128x32xi32, tensor>
+  %s = tile.tensor_part %m[%c32] : !tile.view<128x64xi32, tensor> -> !tile.view<128x16xf32, tensor>
+  // expected-error@+1 {{T-N20: this is of one work item, tensor memory of the kernel is of a pair}}
+  tile.tensor_mma %k, %q, %s accumulate %no : !tile.view<128x32xi32, tensor>, !tile.view<16x128xi8, shared>, !tile.view<128x16xf32, tensor>
+  tile.tensor_free %m : !tile.view<128x64xi32, tensor>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, cluster = 2} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %no = arith.constant false
+  %q = tile.alloc : !tile.view<16x128xi8, shared>
+  %m = tile.tensor_memory pair : !tile.view<128x64xi32, tensor>
+  %k = tile.tensor_part %m[%c0] : !tile.view<128x64xi32, tensor> -> !tile.view<128x32xi32, tensor>
+  %s = tile.tensor_part %m[%c32] : !tile.view<128x64xi32, tensor> -> !tile.view<128x16xf32, tensor>
+  // expected-error@+1 {{T-N14: the sums of 32 columns are not}}
+  tile.tensor_mma pair %k, %q, %s accumulate %no : !tile.view<128x32xi32, tensor>, !tile.view<16x128xi8, shared>, !tile.view<128x16xf32, tensor>
+  tile.tensor_free %m : !tile.view<128x64xi32, tensor>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 5} {
+  %c0 = arith.constant 0 : index
+  %g = tile.gates fills 4 drains 1 : !tile.gates<2>
+  tile.roles {
+    tile.role "fill" warps = 4 {
+      // expected-error@+1 {{T-N3: 1 signals, the gate expects 4}}
+      tile.gate_signal full %g[%c0] alone : !tile.gates<2>
+    }
+    tile.role "drain" warps = 1 {
+      tile.gate_wait full %g[%c0] : !tile.gates<2>
+    }
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 2, cluster = 2} {
+  %c0 = arith.constant 0 : index
+  %g = tile.gates fills 1 drains 1 pair : !tile.gates<2>
+  tile.roles {
+    tile.role "fill" warps = 1 {
+      // expected-error@+1 {{T-N3: 2 signals, the gate expects 1}}
+      tile.gate_signal full %g[%c0] : !tile.gates<2>
+    }
+    tile.role "drain" warps = 1 {
+      tile.gate_wait full %g[%c0] : !tile.gates<2>
+    }
+  }
+  tile.return
+}

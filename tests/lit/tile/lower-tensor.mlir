@@ -5,6 +5,7 @@
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.tensor=0,index_score.tensor=0" | FileCheck %s --check-prefix=PLAIN
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.product=2,index_score.product=2" --tile-select-atoms=chip=sm_100a | FileCheck %s --check-prefix=DETOUR
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=attention.product=0" 2>&1 | FileCheck %s --check-prefix=TABLE
+// RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.pair=1,index_score.parts=7" | FileCheck %s --check-prefix=PAIR
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=1 schedule=index_score.tensor_stages=16" -o %t
 // RUN: not m3-opt %t --pass-pipeline='builtin.module(tile.kernel(tile-assign-shared,tile-check-limits{chip=sm_100a}))' 2>&1 | FileCheck %s --check-prefix=DEEP
 // RUN: m3-opt %s --m3-to-tile="chip=sm_100a buckets=16" | FileCheck %s --check-prefix=WIDE
@@ -72,6 +73,19 @@
 // EXACT: tile.role "score" warps = 12 registers = 160
 // EXACT: tile.role "load" warps = 4 registers = 32
 // SOME: T-S2: registers stand on every role or on none
+
+// Pages in twos: seven work items are four pairs of them.
+// PAIR-LABEL: tile.kernel @index_score_{{.*}}_pair1_
+// PAIR-SAME: cluster = 2
+// PAIR: tile.alloc : <8x128xi8, shared>
+// PAIR: tile.gates fills 8 drains 1 pair : <4>
+// PAIR: tile.gates fills 1 drains 8 pair : <2>
+// PAIR: tile.gates fills 2 drains 1 pair : <1>
+// PAIR: tile.cluster_rank
+// PAIR: tile.tensor_memory pair :
+// PAIR: tile.gate_signal full %{{.*}}[%{{.*}}] alone : <1>
+// PAIR: tile.tensor_mma pair {{.*}} : <128x32xi32, tensor>, <8x128xi8, shared>, <128x16xf32, tensor>
+// PAIR: plan.launch @index_score_{{.*}} grid [2, 4, 1]
 
 // PLAIN-NOT: tile.tensor_
 // PLAIN: tile.load_cached

@@ -90,3 +90,40 @@ tile.kernel @everything(%q: !tile.view<?x128xf32>, %out: !tile.view<?x16xf32>, %
   tile.tensor_free %memory : !tile.view<128x128xi32, tensor>
   tile.return
 }
+
+// Of two work items: each has half of the queries, signals of warps count for both.
+// CHECK-LABEL: tile.kernel @pair
+tile.kernel @pair() attributes {family = "example", schedule = {}, warps = 9, cluster = 2} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %no = arith.constant false
+  %queries = tile.alloc : !tile.view<8x128xi8, shared>
+  // CHECK: tile.gates fills 8 drains 1 pair : <2>
+  %filled = tile.gates fills 8 drains 1 pair : !tile.gates<2>
+  // CHECK: tile.gates fills 1 drains 8 pair : <2>
+  %multiplied = tile.gates fills 1 drains 8 pair : !tile.gates<2>
+  // CHECK: tile.tensor_memory pair : <128x64xi32, tensor>
+  %memory = tile.tensor_memory pair : !tile.view<128x64xi32, tensor>
+  %keys = tile.tensor_part %memory[%c0] : !tile.view<128x64xi32, tensor> -> !tile.view<128x32xi32, tensor>
+  %sums = tile.tensor_part %memory[%c32] : !tile.view<128x64xi32, tensor> -> !tile.view<128x16xf32, tensor>
+  tile.roles {
+    tile.role "fill" warps = 4 {
+      tile.gate_wait empty %filled[%c0] : !tile.gates<2>
+      tile.gate_signal full %filled[%c0] : !tile.gates<2>
+    }
+    tile.role "multiply" warps = 1 {
+      tile.gate_wait full %filled[%c0] : !tile.gates<2>
+      tile.gate_wait empty %multiplied[%c0] : !tile.gates<2>
+      // CHECK: tile.tensor_mma pair %{{.*}}, %{{.*}}, %{{.*}} accumulate %{{.*}} : <128x32xi32, tensor>, <8x128xi8, shared>, <128x16xf32, tensor>
+      tile.tensor_mma pair %keys, %queries, %sums accumulate %no : !tile.view<128x32xi32, tensor>, !tile.view<8x128xi8, shared>, !tile.view<128x16xf32, tensor>
+      tile.gate_commit empty %filled[%c0] : !tile.gates<2>
+      tile.gate_commit full %multiplied[%c0] : !tile.gates<2>
+    }
+    tile.role "read" warps = 4 {
+      tile.gate_wait full %multiplied[%c0] : !tile.gates<2>
+      tile.gate_signal empty %multiplied[%c0] : !tile.gates<2>
+    }
+  }
+  tile.tensor_free %memory : !tile.view<128x64xi32, tensor>
+  tile.return
+}

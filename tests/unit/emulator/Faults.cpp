@@ -283,7 +283,8 @@ const std::vector<BenchKernel> &soundKernels() {
       {"within", within, 64, 256, {4, 1, 1}, 2},
   };
   static const std::vector<BenchKernel> all =
-      joined(joined(joined(own, tensorKernels()), registerKernels()), waveKernels());
+      joined(joined(joined(joined(own, tensorKernels()), pairKernels()), registerKernels()),
+             waveKernels());
   return all;
 }
 
@@ -324,8 +325,8 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"SameWarpOfAnotherItem", "within", "", "loadAt(peer"},
       {"WaitsTwice", "pushed", "without an arrival", ""},
   };
-  static const std::vector<PlantedFault> all =
-      joined(joined(joined(own, tensorFaults()), registerFaults()), waveFaults());
+  static const std::vector<PlantedFault> all = joined(
+      joined(joined(joined(own, tensorFaults()), pairFaults()), registerFaults()), waveFaults());
   return all;
 }
 

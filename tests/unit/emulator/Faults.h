@@ -21,6 +21,9 @@ const std::vector<PlantedFault> &plantedFaults();
 /// Of those, the ones with tensor memory (TensorFaults.cpp).
 const std::vector<BenchKernel> &tensorKernels();
 const std::vector<PlantedFault> &tensorFaults();
+/// Of those, the ones of two work items with tensor memory (PairFaults.cpp).
+const std::vector<BenchKernel> &pairKernels();
+const std::vector<PlantedFault> &pairFaults();
 /// Of those, the ones of registers that warps give each other (RegisterFaults.cpp).
 const std::vector<BenchKernel> &registerKernels();
 const std::vector<PlantedFault> &registerFaults();

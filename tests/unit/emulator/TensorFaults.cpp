@@ -69,6 +69,10 @@ extern "C" __global__ void multiplied(u32 *data) {
 #if defined(OperandOverwritten)
     storeAt((u32 *)right + threadIdx.x, 0);
 #endif
+#if !defined(CommitsOutliveTheWorkItem)
+    for (int i = 4; i < 6; ++i) // what was committed has ended
+      waitFor(empty + i % 2, (i / 2 & 1) ^ 1);
+#endif
   } else if (warpId() == 4) { // role multiply
     for (int i = 0; i < 4; ++i) {
       waitFor(full + i % 2, i / 2 & 1);
@@ -87,10 +91,10 @@ extern "C" __global__ void multiplied(u32 *data) {
 #endif
           tensorMmaE4m3(base + sums + i % 2 * 16, left, b, 1u << 4 | 2u << 17 | 8u << 24, k > 0);
         }
-        tensorCommit(empty + i % 2);
 #if !defined(ProductNotCommitted)
         tensorCommit(done + i % 2);
 #endif
+        tensorCommit(empty + i % 2);
       }
     }
   } else { // role add
@@ -159,6 +163,7 @@ const std::vector<PlantedFault> &tensorFaults() {
       {"LanesOfAnotherWarp", "multiplied", "reaches lanes", "tensorLoad"},
       {"TensorLoadNotWaitedFor", "multiplied", "", ""},
       {"TensorLoadFenceMissing", "multiplied", "loads: no wait for its loads", "tensorMmaE4m3"},
+      {"CommitsOutliveTheWorkItem", "multiplied", "is to be told of products", ""},
       {"TensorNotFreed", "multiplied", "ends with 128 columns of tensor memory", ""},
   };
   return all;

@@ -130,6 +130,9 @@ private:
       kb.release(ring, use);
       t.signal(Gate::Full, dequantised, use);
     });
+    // No product may tell of its end where nobody is any more.
+    for (int64_t i = 0; i < stages; ++i)
+      t.wait(Gate::Empty, dequantised, kb.add(pageCount, i));
   }
 
   /// Of a head, from several parts.

@@ -15,29 +15,35 @@ constexpr int64_t scoreStages = 2;
 
 using tile::Gate;
 
+bool isPair(const Schedule &schedule) { return schedule.at("pair"); }
+
 class TensorScores {
 public:
   TensorScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
                const Schedule &schedule)
-      : kb(kb), t(kb, productOf(schedule)), cache(cache), shape(shape), roles(schedule, "score"),
-        columns(schedule.at("columns")), stages(schedule.at("tensor_stages")),
-        rawStages(schedule.at("stages")), tileRows(columns / shape.heads),
-        parts(schedule.at("parts")), batch(kb), query(kb.parameter(4)), pool(kb.parameter(5)),
-        scores(kb.parameter(6)) {
+      : kb(kb), t(kb, productOf(schedule), isPair(schedule)), cache(cache), shape(shape),
+        roles(schedule, "score"), columns(schedule.at("columns")),
+        stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
+        tileRows(columns / shape.heads), pages(t.pair ? 2 : 1),
+        parts(llvm::divideCeil(schedule.at("parts"), pages)), batch(kb), query(kb.parameter(4)),
+        pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(roles.warps()));
+    if (t.pair)
+      kb.kernel().setCluster(uint64_t(pages));
   }
 
   void emit() {
-    queries = kb.alloc({columns, 128}, kb.byteType());
+    queries = kb.alloc({columns / pages, 128}, kb.byteType());
     ring = kb.ring(rawStages, {cache.indexSlotBytes}, kb.byteType(), laneWarps);
-    dequantised = t.gates(stages, laneWarps, 1);
-    scored = t.gates(scoreStages, 1, laneWarps);
-    multiplied = t.gates(1, 1, 1);
+    dequantised = t.gates(stages, laneWarps * pages, 1);
+    scored = t.gates(scoreStages, 1, laneWarps * pages);
+    asked = t.gates(1, pages, 1);
     tops = kb.alloc({2, laneWarps, columns}, kb.f32Type());
     positions = kb.alloc({laneWarps, columns}, kb.i32Type());
     firstRow = kb.mul(kb.blockId(tile::Axis::X), tileRows);
     endRow = kb.min(kb.add(firstRow, tileRows), batch.rows);
     part = kb.blockId(tile::Axis::Y);
+    rank = kb.clusterRank();
     kb.when(kb.less(firstRow, endRow), [&] {
       memory = t.memory(stages * keyColumns + scoreStages * columns);
       roles.emit(kb, [&] { score(); }, [&] { dequantise(); }, [&] { multiply(); }, [&] { load(); });
@@ -47,15 +53,16 @@ public:
 
 private:
   //===- Rows of a tile
-  /// Rows of one sequence, and this part's blocks of it; `use` numbers its first page, `number` is
-  /// its own.
+  /// Rows of one sequence, which has so many blocks, and this part's steps through them; `use`
+  /// numbers its first one, `number` is its own. A step is a page, of a pair of work items a page
+  /// each.
   struct Run {
-    Value row, end, sequence, least, begin, count, use, number;
+    Value row, end, sequence, least, blocks, begin, count, use, number;
     Value nextFirst; ///< the part that has the next run's first share
   };
 
   Run runFrom(Value row, Value use, Value number, Value firstPart) {
-    Run run{row, {}, kb.loadIndex(batch.sequences, {row}), {}, {}, {}, use, number, {}};
+    Run run{row, {}, kb.loadIndex(batch.sequences, {row}), {}, {}, {}, {}, use, number, {}};
     Value position = batch.position(row);
     // Rows of a sequence follow each other: where they end, the least and the largest position.
     Values found =
@@ -70,28 +77,40 @@ private:
                    });
     run.end = found[0];
     run.least = found[1];
-    Value blocks = kb.add(kb.div(found[2], m3::blockTokens), 1);
+    run.blocks = kb.add(kb.div(found[2], m3::blockTokens), 1);
+    Value steps = t.pair ? kb.ceilDiv(run.blocks, pages) : run.blocks;
     Value all = kb.index(parts);
-    EmittedShare share = emitShare(kb, blocks, all, emitShareNumber(kb, all, part, firstPart));
+    EmittedShare share = emitShare(kb, steps, all, emitShareNumber(kb, all, part, firstPart));
     run.begin = share.begin;
     run.count = kb.sub(share.end, share.begin);
-    run.nextFirst = emitNextFirst(kb, all, firstPart, blocks);
+    run.nextFirst = emitNextFirst(kb, all, firstPart, steps);
     return run;
   }
 
-  void eachRun(function_ref<void(const Run &)> body) {
-    kb.forLoop(firstRow, endRow, 1, {firstRow, kb.index(0), kb.index(0), kb.index(0)},
-               [&](Value row, ValueRange carried) {
-                 return kb.choose(
-                     kb.equal(row, carried[0]),
-                     [&] {
-                       Run run = runFrom(row, carried[1], carried[2], carried[3]);
-                       body(run);
-                       return Values{run.end, kb.add(run.use, run.count), kb.add(run.number, 1),
-                                     run.nextFirst};
-                     },
-                     [&] { return Values(carried.begin(), carried.end()); });
-               });
+  /// How many steps and runs there were.
+  struct Total {
+    Value uses, runs;
+  };
+  Total eachRun(function_ref<void(const Run &)> body) {
+    Values end = kb.forLoop(firstRow, endRow, 1, {firstRow, kb.index(0), kb.index(0), kb.index(0)},
+                            [&](Value row, ValueRange carried) {
+                              return kb.choose(
+                                  kb.equal(row, carried[0]),
+                                  [&] {
+                                    Run run = runFrom(row, carried[1], carried[2], carried[3]);
+                                    body(run);
+                                    return Values{run.end, kb.add(run.use, run.count),
+                                                  kb.add(run.number, 1), run.nextFirst};
+                                  },
+                                  [&] { return Values(carried.begin(), carried.end()); });
+                            });
+    return {end[1], end[2]};
+  }
+  /// The block of this work item in step i of a run. Of a pair the second one may have none in the
+  /// last step: then it is one behind the sequence's.
+  Value blockOf(const Run &run, Value i) {
+    Value step = kb.add(run.begin, i);
+    return t.pair ? kb.add(kb.mul(step, pages), rank) : step;
   }
   void eachPage(const Run &run, function_ref<void(Value use, Value i)> body) {
     kb.forLoop(kb.index(0), run.count, 1, [&](Value i) { body(kb.add(run.use, i), i); });
@@ -102,7 +121,9 @@ private:
     eachRun([&](const Run &run) {
       Value tableRow = kb.mul(run.sequence, batch.tableLength);
       eachPage(run, [&](Value use, Value i) {
-        Value block = kb.add(run.begin, i);
+        Value block = blockOf(run, i);
+        if (t.pair) // it takes a page that nobody asks for
+          block = kb.min(block, kb.add(run.blocks, -1));
         Value page = kb.loadIndex(batch.table, {kb.add(tableRow, block)});
         kb.acquire(ring, use);
         kb.fillStage(ring, use, pool, kb.mul(page, cache.pageBytes));
@@ -112,7 +133,7 @@ private:
   }
 
   void dequantise() {
-    eachRun([&](const Run &run) {
+    Total total = eachRun([&](const Run &run) {
       eachPage(run, [&](Value use, Value) {
         Value stage = kb.wait(ring, use);
         t.wait(Gate::Empty, dequantised, use);
@@ -121,25 +142,42 @@ private:
         t.signal(Gate::Full, dequantised, use);
       });
     });
+    // No product may tell of its end where nobody is any more.
+    for (int64_t i = 0; i < stages; ++i)
+      t.wait(Gate::Empty, dequantised, kb.add(total.uses, i));
   }
 
-  /// Queries of a run take the place of those before it when all their products have ended.
+  /// Queries of a run take the place of those before it when all their products have ended. Of a
+  /// pair each has half of them, and the first multiplies for both.
   void multiply() {
-    Value never = arith::ConstantIntOp::create(kb.builder(), 0, 1);
-    eachRun([&](const Run &run) {
-      kb.when(kb.less(kb.index(0), run.number),
-              [&] { t.wait(Gate::Full, multiplied, kb.add(run.number, -1)); });
-      tile::OperandQueriesOp::create(kb.builder(), query, kb.mul(run.row, shape.heads),
-                                     kb.mul(run.end, shape.heads), queries);
-      eachPage(run, [&](Value use, Value) {
-        t.wait(Gate::Full, dequantised, use);
-        t.wait(Gate::Empty, scored, use);
-        t.multiply(keysOf(use), queries, sumsOf(use), never);
-        t.commit(Gate::Full, scored, use);
-        t.commit(Gate::Empty, dequantised, use);
+    Total total = eachRun([&](const Run &run) {
+      t.wait(Gate::Empty, asked, run.number);
+      Value first = kb.mul(run.row, shape.heads);
+      if (t.pair)
+        first = kb.add(first, kb.mul(rank, columns / pages));
+      tile::OperandQueriesOp::create(kb.builder(), query, first, kb.mul(run.end, shape.heads),
+                                     queries);
+      if (!t.pair)
+        return multiplyRun(run);
+      t.signal(Gate::Full, asked, run.number, /*alone=*/true);
+      kb.when(kb.equal(rank, kb.index(0)), [&] {
+        t.wait(Gate::Full, asked, run.number);
+        multiplyRun(run);
       });
-      t.commit(Gate::Full, multiplied, run.number);
     });
+    t.wait(Gate::Empty, asked, total.runs);
+  }
+
+  void multiplyRun(const Run &run) {
+    Value never = arith::ConstantIntOp::create(kb.builder(), 0, 1);
+    eachPage(run, [&](Value use, Value) {
+      t.wait(Gate::Full, dequantised, use);
+      t.wait(Gate::Empty, scored, use);
+      t.multiply(keysOf(use), queries, sumsOf(use), never);
+      t.commit(Gate::Full, scored, use);
+      t.commit(Gate::Empty, dequantised, use);
+    });
+    t.commit(Gate::Empty, asked, run.number);
   }
 
   Value keysOf(Value use) {
@@ -155,9 +193,9 @@ private:
     quarter = kb.rem(kb.warpId(), laneWarps);
     token = t.laneNumbers();
     eachRun([&](const Run &run) {
-      Value seenTo = positionsOf(run);
+      storePositions(run);
       eachPage(run, [&](Value use, Value i) {
-        Value block = kb.add(run.begin, i);
+        Value block = blockOf(run, i);
         t.wait(Gate::Full, scored, use);
         Value sums = t.load(sumsOf(use));
         t.signal(Gate::Empty, scored, use);
@@ -165,14 +203,15 @@ private:
         Value whole = kb.less(kb.add(start, m3::blockTokens - 1), kb.add(run.least, 1));
         Value kept = kb.choose(
             whole, [&] { return Values{sums}; },
-            [&] { return Values{seen(sums, kb.toI32(start), seenTo)}; })[0];
+            [&] { return Values{seen(sums, kb.toI32(start))}; })[0];
         storeTop(run, use, block, t.reduce(tile::ReduceKind::MaxOrNan, kept));
       });
     });
   }
 
-  /// Of each column; those behind the run's repeat the last.
-  Value positionsOf(const Run &run) {
+  /// Of each column; those behind the run's repeat the last. In memory: few pages are looked at key
+  /// by key, and registers are dear.
+  void storePositions(const Run &run) {
     Value last = kb.toI32(kb.sub(kb.add(run.end, -1), run.row));
     auto type = kb.tile(1, columns, kb.i32Type());
     Value rows = kb.map(kb.iota(columns), type, [&](ValueRange args) {
@@ -180,10 +219,10 @@ private:
     });
     kb.store(kb.gather(batch.positions, run.row, rows), positions, {quarter, kb.index(0)},
              {1, columns});
-    return t.loadRow(positions, {quarter, kb.index(0)}, t.row(columns, kb.i32Type()));
   }
 
-  Value seen(Value sums, Value start, Value seenTo) {
+  Value seen(Value sums, Value start) {
+    Value seenTo = t.loadRow(positions, {quarter, kb.index(0)}, t.row(columns, kb.i32Type()));
     return kb.map({sums, token, seenTo}, t.rows(columns), [&](ValueRange args) {
       Value at = arith::AddIOp::create(kb.builder(), args[1], start);
       return kb.selectf(kb.atLeast(args[2], at), args[0], kb.f32(lowest));
@@ -196,7 +235,10 @@ private:
     Value half = kb.rem(use, 2);
     kb.store(top, tops, {half, quarter, kb.index(0)}, {1, 1, columns});
     kb.barrier();
-    kb.when(kb.equal(kb.rem(use, laneWarps), quarter), [&] {
+    Value mine = kb.equal(kb.rem(use, laneWarps), quarter);
+    if (t.pair)
+      mine = kb.both(mine, kb.less(block, run.blocks));
+    kb.when(mine, [&] {
       auto of = [&](int64_t warp) {
         return kb.load(tops, {half, kb.index(warp), kb.index(0)}, {1, 1, columns}, 1, columns);
       };
@@ -216,11 +258,13 @@ private:
   const CachePages &cache;
   const IndexShape &shape;
   const TensorRoles roles;
-  const int64_t columns, stages, rawStages, tileRows, parts;
+  const int64_t columns, stages, rawStages, tileRows;
+  const int64_t pages; ///< of a product, one of each work item
+  const int64_t parts; ///< work items, or pairs of them, that share the steps of a tile
   BatchRows batch;
-  Value query, pool, scores, queries, ring, dequantised, scored, multiplied, tops, positions,
-      memory;
-  Value firstRow, endRow, part, quarter, token;
+  Value query, pool, scores, queries, ring, dequantised, scored, tops, positions, memory;
+  Value asked; ///< queries of a pair are there; they are multiplied
+  Value firstRow, endRow, part, rank, quarter, token;
 };
 
 } // namespace

@@ -32,8 +32,8 @@ void TensorRoles::emit(KernelBuilder &kb, function_ref<void()> emitSums,
 Value TensorTiles::memory(int64_t columns) {
   int64_t given = std::max<int64_t>(32, int64_t(std::bit_ceil(uint64_t(columns))));
   return tile::TensorMemoryOp::create(
-      kb.builder(), kb.view({tensorLanes, given}, kb.i32Type(), tile::Space::Tensor),
-      IntegerAttr());
+      kb.builder(), kb.view({tensorLanes, given}, kb.i32Type(), tile::Space::Tensor), IntegerAttr(),
+      pair);
 }
 
 Value TensorTiles::part(Value memory, Value column, int64_t columns, Type element) {
@@ -44,7 +44,7 @@ Value TensorTiles::part(Value memory, Value column, int64_t columns, Type elemen
 Value TensorTiles::gates(int64_t stages, int64_t fills, int64_t drains) {
   return tile::GatesOp::create(kb.builder(),
                                tile::GatesType::get(kb.builder().getContext(), stages),
-                               uint64_t(fills), uint64_t(drains), IntegerAttr());
+                               uint64_t(fills), uint64_t(drains), IntegerAttr(), pair);
 }
 
 std::pair<Value, Value> TensorTiles::slot(Value stage, int64_t offset) {

@@ -31,20 +31,24 @@ struct TensorRoles {
 
 class TensorTiles {
 public:
-  /// `product`: how codes of slots are multiplied by their scales, Multiply or Detour.
-  TensorTiles(KernelBuilder &kb, CodeProduct product) : kb(kb), product(product) {}
+  /// `product`: how codes of slots are multiplied by their scales, Multiply or Detour; `pair`:
+  /// matrix products are of the two work items of a cluster.
+  TensorTiles(KernelBuilder &kb, CodeProduct product, bool pair = false)
+      : kb(kb), pair(pair), product(product) {}
 
   //===- Memory and gates
   /// At least `columns`.
   Value memory(int64_t columns);
   void free(Value memory) { tile::TensorFreeOp::create(kb.builder(), memory); }
   Value part(Value memory, Value column, int64_t columns, Type element);
+  /// Signals that come from warps count for each of a pair.
   Value gates(int64_t stages, int64_t fills, int64_t drains);
   void wait(tile::Gate side, Value gates, Value use) {
     tile::GateWaitOp::create(kb.builder(), gates, side, use);
   }
-  void signal(tile::Gate side, Value gates, Value use) {
-    tile::GateSignalOp::create(kb.builder(), gates, side, use);
+  /// `alone`: one warp of the role, not each.
+  void signal(tile::Gate side, Value gates, Value use, bool alone = false) {
+    tile::GateSignalOp::create(kb.builder(), gates, side, use, alone);
   }
   void commit(tile::Gate side, Value gates, Value use) {
     tile::GateCommitOp::create(kb.builder(), gates, side, use);
@@ -52,7 +56,8 @@ public:
 
   //===- Products
   void multiply(Value left, Value right, Value sums, Value accumulate) {
-    tile::TensorMmaOp::create(kb.builder(), left, right, sums, accumulate, mlir::StringAttr());
+    tile::TensorMmaOp::create(kb.builder(), left, right, sums, accumulate, mlir::StringAttr(),
+                              pair);
   }
   /// Codes and scales of a slot that lies at byte `offset` of a stage.
   std::pair<Value, Value> slot(Value stage, int64_t offset);
@@ -74,6 +79,7 @@ public:
   void storeLanes(Value rows, Value view, mlir::ValueRange indices);
 
   KernelBuilder &kb;
+  const bool pair;
 
 private:
   llvm::StringRef spellProduct() const;

@@ -27,6 +27,7 @@ struct TensorProduct {
   unsigned instruction; ///< descriptor
   bool accumulate;
   bool wide; ///< elements of 16 bits, else of 8
+  bool pair; ///< of two work items of a cluster: each has half of the rows of A, B and the result
   /// c + Σ a[k] b[k] of codes.
   float (*sum)(const unsigned short *a, const unsigned short *b, float c);
 };
@@ -58,6 +59,8 @@ struct Calls {
   void (*initBarrier)(Thread *, void *barrier, unsigned arrivals);
   /// Expects `bytes` more of the current phase, then arrives `arrivals` times.
   void (*arrive)(Thread *, void *barrier, unsigned arrivals, unsigned bytes);
+  /// Once at the barrier in the same place of another work item of the cluster.
+  void (*arriveAtPeer)(Thread *, void *barrier, unsigned rank);
   /// Returns when the phase of that parity is over.
   void (*waitBarrier)(Thread *, void *barrier, unsigned parity);
   bool (*testBarrier)(Thread *, void *barrier, unsigned parity);
@@ -89,10 +92,11 @@ struct Calls {
   /// The asynchronous proxy reads shared memory now.
   void (*readSharedAsync)(Thread *, unsigned long offset, unsigned bytes);
 
-  // Tensor memory. One call of a warp: allocate, free, relinquish, wait.
-  void (*tensorAllocate)(Thread *, void *shared, unsigned columns);
-  void (*tensorFree)(Thread *, unsigned address, unsigned columns);
-  void (*tensorRelinquish)(Thread *);
+  // Tensor memory. One call of a warp: allocate, free, relinquish, wait. `pair`: of two work items
+  // of a cluster, an even one and the next, which allocate and free together.
+  void (*tensorAllocate)(Thread *, void *shared, unsigned columns, bool pair);
+  void (*tensorFree)(Thread *, unsigned address, unsigned columns, bool pair);
+  void (*tensorRelinquish)(Thread *, bool pair);
   /// One word of each lane; loaded ones come with `tensorTake` once the warp has waited.
   void (*tensorLoad)(Thread *, unsigned lane, unsigned column);
   void (*tensorStore)(Thread *, unsigned lane, unsigned column, unsigned value);
@@ -101,7 +105,8 @@ struct Calls {
   /// Before or after what synchronises threads.
   void (*tensorFence)(Thread *, bool after);
   void (*tensorMultiply)(Thread *, const TensorProduct &);
-  void (*tensorCommit)(Thread *, void *barrier);
+  /// At the barriers in that place of the work items `ranks`, a bit each; 0: of this one.
+  void (*tensorCommit)(Thread *, void *barrier, bool pair, unsigned ranks);
 
   /// All threads of `together` warps that follow each other have `count` registers from here on;
   /// waits until as many are free. `what` names the instruction.

@@ -140,6 +140,23 @@ template <int Columns> M3_INLINE void freeTensorMemory(u32 address) {
     tensorFree(address, Columns);
   }
 }
+/// The same of a pair of work items, whose threads meet.
+template <int Columns> M3_INLINE u32 pairTensorMemory(u32 *word) {
+  if (warpId() == 0)
+    pairAllocate(word, Columns);
+  tensorFenceBefore();
+  clusterBarrier();
+  tensorFenceAfter();
+  return loadAt(word);
+}
+template <int Columns> M3_INLINE void freePairTensorMemory(u32 address) {
+  tensorFenceBefore();
+  clusterBarrier();
+  if (warpId() == 0) {
+    tensorFenceAfter();
+    pairFree(address, Columns);
+  }
+}
 M3_INLINE u32 ownLanes(u32 address) { return address + ((u32)(warpId() % 4 * warpLanes) << 16); }
 
 /// The warp's lanes, a column in each register.
@@ -158,9 +175,24 @@ template <int N> M3_INLINE void storeTensor(const RowTile<f32, 32, N> &t, u32 ad
   waitTensorStores();
 }
 
+/// Gates of one work item.
+struct OwnGates {
+  static M3_INLINE bool ended(u64 *barrier, u32 parity) { return phaseEnded(barrier, parity); }
+  static M3_INLINE void arrive(u64 *barrier) { arriveAt(barrier); }
+  static M3_INLINE void commit(u64 *barrier) { tensorCommit(barrier); }
+};
+/// Of a pair of work items: warps of both signal to the first, which starts the products; products
+/// to both.
+struct PairGates {
+  static M3_INLINE bool ended(u64 *barrier, u32 parity) {
+    return phaseEndedInCluster(barrier, parity);
+  }
+  static M3_INLINE void arrive(u64 *barrier) { arriveAtRank(barrier, 0); }
+  static M3_INLINE void commit(u64 *barrier) { pairCommit(barrier, 3); }
+};
 /// Barriers of stages: use i is in stage i % Stages. A stage is full after `fills` signals, empty
 /// again after `drains`. The fences of tensor memory stand around each of them.
-template <int Stages> struct Gates {
+template <int Stages, class Kind = OwnGates> struct Gates {
   u64 *full, *empty;
   M3_INLINE Gates(u64 *words, u32 fills, u32 drains) : full(words), empty(words + Stages) {
     if (threadIdx.x == 0) {
@@ -174,7 +206,7 @@ template <int Stages> struct Gates {
   static M3_INLINE i32 stage(i64 i) { return (u32)i % Stages; }
   static M3_INLINE u32 parity(i64 i) { return (u32)i / Stages & 1; }
   static M3_INLINE void waitFor(u64 *barrier, u32 parity) {
-    while (!phaseEnded(barrier, parity)) {
+    while (!Kind::ended(barrier, parity)) {
     }
     tensorFenceAfter();
   }
@@ -184,13 +216,13 @@ template <int Stages> struct Gates {
     tensorFenceBefore();
     warpBarrier();
     if (laneId() == 0)
-      arriveAt(barrier);
+      Kind::arrive(barrier);
   }
   M3_INLINE void signalFull(i64 i) { signal(full + stage(i)); }
   M3_INLINE void signalEmpty(i64 i) { signal(empty + stage(i)); }
   static M3_INLINE void commit(u64 *barrier) {
     if (laneId() == 0)
-      tensorCommit(barrier);
+      Kind::commit(barrier);
   }
   M3_INLINE void commitFull(i64 i) { commit(full + stage(i)); }
   M3_INLINE void commitEmpty(i64 i) { commit(empty + stage(i)); }
@@ -312,9 +344,9 @@ M3_INLINE u64 sharedDescriptor(const void *p, u32 leading, u32 stride, Swizzle s
   return (u64)((sharedAddress(p) & 0x3ffffu) >> 4) | (u64)(leading >> 4) << 16 |
          (u64)(stride >> 4) << 32 | (u64)1 << 46 | (u64)swizzle << 61;
 }
-/// PTX ISA, "Instruction descriptor": 128 rows, N columns, FP32 sums, E4M3 or FP16.
-template <int N> M3_INLINE constexpr u32 instructionOf(bool sideBySide) {
-  return 1u << 4 | (sideBySide ? 3u << 15 : 0u) | (u32)N / 8 << 17 | 128u / 16 << 24;
+/// PTX ISA, "Instruction descriptor": M rows, N columns, FP32 sums, E4M3 or FP16.
+template <int N, int M = 128> M3_INLINE constexpr u32 instructionOf(bool sideBySide) {
+  return 1u << 4 | (sideBySide ? 3u << 15 : 0u) | (u32)N / 8 << 17 | (u32)M / 16 << 24;
 }
 
 /// Keys of 128 dims, N columns of queries.
@@ -324,6 +356,14 @@ M3_INLINE void tensorProductE4m3(u32 keys, const u8 *queries, u32 sums, bool acc
     M3_UNROLL for (int i = 0; i < 4; ++i) tensorMmaE4m3(
         sums, keys + 8 * i, sharedDescriptor(queries + 32 * i, 16, 1024, Swizzle::Bytes128),
         instructionOf<N>(false), accumulate || i > 0);
+}
+/// The same of the keys of two work items, each of which has half of the queries.
+template <int N>
+M3_INLINE void pairProductE4m3(u32 keys, const u8 *queries, u32 sums, bool accumulate) {
+  if (laneId() == 0)
+    M3_UNROLL for (int i = 0; i < 4; ++i) pairMmaE4m3(
+        sums, keys + 8 * i, sharedDescriptor(queries + 32 * i, 16, 1024, Swizzle::Bytes128),
+        instructionOf<N, 256>(false), accumulate || i > 0);
 }
 /// 128 dims of the values of 128 tokens, 16 columns of weights.
 template <int N>

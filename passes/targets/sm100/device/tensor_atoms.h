@@ -149,3 +149,54 @@ M3_INLINE void tensorCommit(u64 *barrier) {
                    sharedAddress(barrier))
                : "memory");
 }
+
+//===- Two work items of a cluster ------------------------------------------------------------===//
+
+/// PTX ISA, "tcgen05.alloc", "tcgen05.dealloc", ".cta_group::2": one warp of each asks for the same
+/// columns, and they wait for each other.
+M3_INLINE void pairAllocate(u32 *address, u32 columns) {
+  asm volatile(
+      "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;\n"
+      "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::"r"(sharedAddress(address)),
+      "r"(columns)
+      : "memory");
+}
+M3_INLINE void pairFree(u32 address, u32 columns) {
+  asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(address), "r"(columns)
+               : "memory");
+}
+/// PTX ISA, "tcgen05.mma", ".cta_group::2": a product of 256 rows, the first 128 of A and of D in
+/// the tensor memory of the work item that starts it, the even one of the two; of the columns of B
+/// each has half in its shared memory, at the same place.
+M3_INLINE void pairMmaE4m3(u32 d, u32 a, u64 b, u32 instruction, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"
+               "tcgen05.mma.cta_group::2.kind::f8f6f4 [%0], [%1], %2, %3, p; }" ::"r"(d),
+               "r"(a), "l"(b), "r"(instruction), "r"((u32)accumulate)
+               : "memory");
+}
+/// PTX ISA, "tcgen05.commit", ".multicast::cluster": at the barrier in that place of each work item
+/// of the cluster that has a bit in `ranks`.
+M3_INLINE void pairCommit(u64 *barrier, u32 ranks) {
+  asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster."
+               "multicast::cluster.b64 [%0], %1;" ::"r"(sharedAddress(barrier)),
+               "h"((u16)ranks)
+               : "memory");
+}
+/// PTX ISA, "mapa", "mbarrier.arrive": at the barrier in that place of another work item.
+M3_INLINE void arriveAtRank(u64 *barrier, u32 rank) {
+  asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(
+                   sharedAddress(barrier)),
+               "r"(rank)
+               : "memory");
+}
+/// PTX ISA, "mbarrier.try_wait": of a barrier at which threads of the cluster arrive.
+M3_INLINE bool phaseEndedInCluster(u64 *barrier, u32 parity) {
+  u32 ended;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], "
+               "%2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(ended)
+               : "r"(sharedAddress(barrier)), "r"(parity)
+               : "memory");
+  return ended;
+}

@@ -28,22 +28,31 @@ M3_INLINE f32 f32OfF16High(u32 pair) { return f32OfF16Low(pair >> 16); }
 struct TensorColumns {
   u32 *address;
   u32 first, count;
+  bool pair;
 };
-M3_INLINE void tensorAllocate(u32 *address, u32 columns) {
-  TensorColumns mine = {address, 0, columns};
+M3_INLINE void allocateTensor(TensorColumns mine) {
   m3emu::together<TensorColumns, [](TensorColumns *const *lanes) {
     m3emu::Thread *t = m3emu::self();
-    t->calls->tensorAllocate(t, lanes[0]->address, lanes[0]->count);
-    t->calls->tensorRelinquish(t);
+    t->calls->tensorAllocate(t, lanes[0]->address, lanes[0]->count, lanes[0]->pair);
+    t->calls->tensorRelinquish(t, lanes[0]->pair);
   }>("tcgen05.alloc", mine);
 }
-M3_INLINE void tensorFree(u32 address, u32 columns) {
-  TensorColumns mine = {nullptr, address, columns};
+M3_INLINE void freeTensor(TensorColumns mine) {
   m3emu::together<TensorColumns, [](TensorColumns *const *lanes) {
     m3emu::Thread *t = m3emu::self();
-    t->calls->tensorFree(t, lanes[0]->first, lanes[0]->count);
+    t->calls->tensorFree(t, lanes[0]->first, lanes[0]->count, lanes[0]->pair);
   }>("tcgen05.dealloc", mine);
 }
+M3_INLINE void tensorAllocate(u32 *address, u32 columns) {
+  allocateTensor({address, 0, columns, false});
+}
+M3_INLINE void tensorFree(u32 address, u32 columns) {
+  freeTensor({nullptr, address, columns, false});
+}
+M3_INLINE void pairAllocate(u32 *address, u32 columns) {
+  allocateTensor({address, 0, columns, true});
+}
+M3_INLINE void pairFree(u32 address, u32 columns) { freeTensor({nullptr, address, columns, true}); }
 
 M3_INLINE void tensorFenceBefore() {
   m3emu::Thread *t = m3emu::self();
@@ -107,11 +116,11 @@ M3_INLINE void waitTensorStores() {
 
 /// Formats by the instruction descriptor: of kind::f16 0 FP16, 1 BF16; of kind::f8f6f4 0 E4M3.
 M3_INLINE void multiplyTensor(u32 d, bool aInTensor, u64 a, u64 b, u32 instruction, bool accumulate,
-                              bool wide) {
+                              bool wide, bool pair = false) {
   m3emu::Thread *t = m3emu::self();
   const u32 left = instruction >> 7 & 7u, right = instruction >> 10 & 7u;
-  m3emu::TensorProduct product = {d,           aInTensor,  (u32)a, a,      b,
-                                  instruction, accumulate, wide,   nullptr};
+  m3emu::TensorProduct product = {d,           aInTensor,  (u32)a, a,    b,
+                                  instruction, accumulate, wide,   pair, nullptr};
   if (wide && left == 0 && right == 0)
     product.sum = m3emu::fusedSum<m3emu::F16, m3emu::F16, 16, 25>;
   else if (wide && left == 1 && right == 1)
@@ -136,5 +145,18 @@ M3_INLINE void tensorMmaF16(u32 d, u64 a, u64 b, u32 instruction, bool accumulat
 }
 M3_INLINE void tensorCommit(u64 *barrier) {
   m3emu::Thread *t = m3emu::self();
-  t->calls->tensorCommit(t, barrier);
+  t->calls->tensorCommit(t, barrier, false, 0);
 }
+
+M3_INLINE void pairMmaE4m3(u32 d, u32 a, u64 b, u32 instruction, bool accumulate) {
+  multiplyTensor(d, true, a, b, instruction, accumulate, false, true);
+}
+M3_INLINE void pairCommit(u64 *barrier, u32 ranks) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->tensorCommit(t, barrier, true, ranks);
+}
+M3_INLINE void arriveAtRank(u64 *barrier, u32 rank) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->arriveAtPeer(t, barrier, rank);
+}
+M3_INLINE bool phaseEndedInCluster(u64 *barrier, u32 parity) { return phaseEnded(barrier, parity); }
