@@ -122,9 +122,11 @@ const Row rowTable[] = {
     // 32 columns: twelve warps score with the registers that four others give up.
     {"sm_107a", "index_score", 4, 8, true, budgeted(exact), none, 1},
     {"sm_107a", "index_score", 2, 16, true, budgeted(exact), none, 1},
-    {"sm_107a", "attention", 4, 1, true, byTable, none, 2},
-    {"sm_107a", "attention", 4, 16, false, byTable, none, 2}, // flat, as is the next
-    {"sm_107a", "attention", 4, 16, true, byTable, none, 2},
+    {"sm_107a", "attention", 4, 1, true, byTable, none, 3},
+    {"sm_107a", "attention", 1, 8, true, byTable, none, 3},
+    {"sm_107a", "attention", 1, 1, false, byTable, none, 3},
+    {"sm_107a", "attention", 4, 16, true, byTable, none, 3},
+    {"sm_107a", "attention", 4, 16, false, byTable, none, 2}, // flat
     // Sixteen waves of a compute unit; with pages that rows share four waves, with all
     // registers.
     {"gfx950", "index_score", 1, 1, true, waveScores, notOnWaves, 1},

@@ -6,9 +6,12 @@
 namespace m3c {
 
 /// Work items of a multiprocessor: each has 1 KiB of its memory for the system, and tables and
-/// queries beside its ring. Scores keep to a third of the registers, attention to half of them.
+/// queries beside its ring. Scores and attention keep to a third of the registers, 128 for five
+/// warps; with its pages laid end to end attention would leave 16 bytes in memory then (NVRTC
+/// 13.5), and keeps to half of them.
 static constexpr int64_t scorers = 3, scorerRing = 98 * 1024;
-static constexpr int64_t attenders = 2, attenderRing = 148 * 1024;
+static constexpr int64_t attenders = 3, attenderRing = 98 * 1024;
+static constexpr int64_t flatAttenders = 2, flatRing = 148 * 1024;
 
 /// Scores of four groups of columns: the queries of a warp take half of its registers. One work
 /// item, whose loading warps give some of theirs to twelve that score: with 128 each 96 bytes would
@@ -38,6 +41,18 @@ static Schedule scores(const Schedule &problem, const Chip &chip) {
   return schedule;
 }
 
+static Schedule attention(const Schedule &problem, const Chip &chip, int64_t residents,
+                          int64_t ring) {
+  constexpr int64_t consumers = 4;
+  PageChip items = {chip.facts.units * residents, ring, 1};
+  items.flatBytes = ring;
+  items.flatConsumers = consumers;
+  Schedule schedule = matrixAttention(problem, items);
+  schedule["consumers"] = consumers;
+  schedule["residents"] = residents;
+  return schedule;
+}
+
 Schedule sm107Schedule(llvm::StringRef family, const Schedule &problem, const Chip &chip) {
   if (family == "block_topk")
     return {{"warps", 8}};
@@ -45,14 +60,8 @@ Schedule sm107Schedule(llvm::StringRef family, const Schedule &problem, const Ch
     return family == "index_score" ? plainScores(problem) : plainAttention(problem);
   if (family == "index_score")
     return scores(problem, chip);
-  constexpr int64_t consumers = 4;
-  PageChip items = {chip.facts.units * attenders, attenderRing, 1};
-  items.flatBytes = attenderRing;
-  items.flatConsumers = consumers;
-  Schedule schedule = matrixAttention(problem, items);
-  schedule["consumers"] = consumers;
-  schedule["residents"] = attenders;
-  return schedule;
+  Schedule schedule = attention(problem, chip, attenders, attenderRing);
+  return schedule.at("flat") ? attention(problem, chip, flatAttenders, flatRing) : schedule;
 }
 
 } // namespace m3c
