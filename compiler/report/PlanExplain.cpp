@@ -159,21 +159,26 @@ static std::string usesText(const ordered_json &uses) {
 
 // How attention is shared out over work items, chip by chip: "CHIP: choice = number, …; CHIP: …".
 static std::string sharesText(const std::string &schedule) {
-  static const std::regex perChip("([^:;]+): ([^;]*)"), parts("\\bparts = (\\d+)");
+  static const std::regex perChip("([^:;]+): ([^;]*)"), parts("\\bparts = (\\d+)"),
+      together("\\bshared_rows = (\\d+)");
   std::string out;
   for (std::sregex_iterator at(schedule.begin(), schedule.end(), perChip), end; at != end; ++at) {
     std::string choices = (*at)[2];
-    std::smatch count;
+    std::smatch count, rows;
     if (!std::regex_search(choices, count, parts))
       continue;
     bool flat = choices.find("flat = 1") != std::string::npos;
+    std::string ofRows =
+        std::regex_search(choices, rows, together)
+            ? fmt::format("the pages that {} rows chose, each once, of", rows[1].str())
+            : "the pages of each row of";
     out += fmt::format("    shared out on{}{}: {}\n", (*at)[1].str().starts_with(' ') ? "" : " ",
                        (*at)[1].str(),
                        flat ? fmt::format("the pages of all rows of a KV head, end to end, in {} "
                                           "equal stretches",
                                           count[1].str())
-                            : fmt::format("the pages of each row of a KV head in {} part{}",
-                                          count[1].str(), count[1] == "1" ? "" : "s"));
+                            : fmt::format("{} a KV head in {} part{}", ofRows, count[1].str(),
+                                          count[1] == "1" ? "" : "s"));
   }
   return out;
 }

@@ -24,6 +24,12 @@ TEST(Explain, SaysHowAttentionIsSharedOut) {
   EXPECT_NE(both.find("shared out on two: the pages of each row of a KV head in 1 part\n"),
             std::string::npos)
       << both;
+  std::string shared = textOf("attention", "one: parts = 2, shared_rows = 8");
+  EXPECT_NE(
+      shared.find("shared out on one: the pages that 8 rows chose, each once, of a KV head in "
+                  "2 parts\n"),
+      std::string::npos)
+      << shared;
   EXPECT_EQ(textOf("attention", "one: ring = 1, rows = 8").find("shared out"), std::string::npos);
   EXPECT_EQ(textOf("index_score", "one: parts = 66").find("shared out"), std::string::npos);
 }

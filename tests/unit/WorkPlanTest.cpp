@@ -190,7 +190,6 @@ TEST(WorkPlan, PagesOfTheLongestWorkItem) {
   EXPECT_EQ(longestOf(onePage(8192, 8, 8), 148, 4, false), (Loads{2048, 223}));
   EXPECT_EQ(longestOf(onePage(8192, 16, 8), 256, 4, false), (Loads{2048, 130}));
   // Sixteen rows of 16 selected blocks each.
-  EXPECT_EQ(longestOf(std::vector<int64_t>(16, 16), 424, 4, true), (Loads{4, 3}));
   EXPECT_EQ(longestOf(std::vector<int64_t>(16, 16), 148, 4, true), (Loads{8, 7}));
 }
 

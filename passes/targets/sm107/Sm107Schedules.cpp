@@ -6,9 +6,9 @@
 namespace m3c {
 
 /// Work items of a multiprocessor: each has 1 KiB of its memory for the system, and tables and
-/// queries beside its ring. Scores and attention keep to a third of the registers, 128 for five
-/// warps; with its pages laid end to end attention would leave 16 bytes in memory then (NVRTC
-/// 13.5), and keeps to half of them.
+/// queries beside its ring. Scores of up to eight columns and attention keep to a third of the
+/// registers, 96 for six warps and 128 for five; with its pages laid end to end attention would
+/// leave 16 bytes in memory then (NVRTC 13.5), and keeps to half of them.
 static constexpr int64_t scorers = 3, scorerRing = 98 * 1024;
 static constexpr int64_t attenders = 3, attenderRing = 98 * 1024;
 static constexpr int64_t flatAttenders = 2, flatRing = 148 * 1024;
@@ -47,6 +47,9 @@ static Schedule attention(const Schedule &problem, const Chip &chip, int64_t res
   PageChip items = {chip.facts.units * residents, ring, 1};
   items.flatBytes = ring;
   items.flatConsumers = consumers;
+  // Of 16 rows × 4 KV heads × 16 pages, three work items with parts of rows have 2 at most, two
+  // with stretches 3.
+  items.flatSelections = false;
   Schedule schedule = matrixAttention(problem, items);
   schedule["consumers"] = consumers;
   schedule["residents"] = residents;

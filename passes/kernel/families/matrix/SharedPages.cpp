@@ -11,12 +11,6 @@ static int64_t chunksOf(int64_t selected, int64_t tileRows) {
   return llvm::divideCeil(selected * tileRows, lanes);
 }
 
-int64_t SharedPages::sharedBytes(int64_t selected, int64_t tileRows) {
-  int64_t entries = chunksOf(selected, tileRows) * lanes;
-  constexpr int64_t lists = 5, roundedUp = 64 * 8; // each buffer begins at a multiple of 64
-  return 4 * entries * (lists + tileRows) + roundedUp;
-}
-
 SharedPages::SharedPages(KernelBuilder &kb, BatchRows &batch, const AttentionShape &shape,
                          int64_t tileRows)
     : kb(kb), batch(batch), shape(shape), tileRows(tileRows),

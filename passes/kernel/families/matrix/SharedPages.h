@@ -15,9 +15,6 @@ public:
   /// Buffers in shared memory are made here.
   SharedPages(KernelBuilder &kb, BatchRows &batch, const AttentionShape &shape, int64_t tileRows);
 
-  /// Bytes of shared memory that the lists take.
-  static int64_t sharedBytes(int64_t selected, int64_t tileRows);
-
   /// All warps of the work item list the pages of `selection` [rows, KV heads, selected]. Barriers
   /// of the work item stand before the first use of what others wrote, and at the end.
   void list(Value selection, Value firstRow, Value kvHead);
