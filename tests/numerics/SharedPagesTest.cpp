@@ -201,6 +201,11 @@ TEST(SharedPages, BothFormsAgree) {
     EXPECT_EQ(name.find("shared_rows"), std::string::npos);
   apart.run(scene.input());
   EXPECT_LE(distance(apart, scene), 1);
+  // Each is within the bound of the same reference.
+  const double bound = 2 * attentionBound(scene, scene.spec.k * 128);
+  auto alone = apart.buffer<float>("attention");
+  for (size_t i = 0; i < shared.size(); ++i)
+    ASSERT_NEAR(shared[i], alone[i], bound) << "element " << i;
 }
 
 //===- FP8 ------------------------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 // RUN: m3-opt %s --m3-to-tile="chip=gfx950 buckets=8" | FileCheck %s --check-prefix=WAVES
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=8 schedule=attention.flat=0,attention.parts=4" | FileCheck %s --check-prefix=ROWS
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=512 schedule=attention.flat=1" 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=8 schedule=attention.loaders=3" 2>&1 | FileCheck %s --check-prefix=THIRDS
 
 !cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 0>
 !q = tensor<?x1024xbf16, #m3.storage<e4m3>>
@@ -54,6 +55,7 @@
 
 // ROWS: plan.launch @attention_{{.*}} grid [4, 2, 8]
 
+// THIRDS: attention with flat=1 and loaders=3: 32 pages are listed at a time
 // MANY: attention.flat shares out the pages of 256 rows at most, the step has 512; leave it to the target's table
 m3.weight @embed : !m3.weight<64x256, bf16> {parts = [#m3.part<values, "embed", "BF16", [64, 256]>]}
 m3.weight @q : !m3.weight<1024x256, bf16> {parts = [#m3.part<values, "q", "BF16", [1024, 256]>]}

@@ -185,6 +185,10 @@ LogicalResult emitFlatAttention(StepLowering &step, const CachePages &cache,
                                 const AttentionShape &shape, const Schedule &schedule,
                                 const AttentionOperands &operands) {
   const MatrixUnit &unit = step.chip.matrix;
+  if (int64_t loaders = loadersOf(schedule); FlatPages::listed % loaders)
+    return emitError(step.module.getLoc())
+           << "attention with flat=1 and loaders=" << loaders << ": " << FlatPages::listed
+           << " pages are listed at a time, so their warps are a divisor of it; take 1, 2 or 4";
   PartMemory memory =
       FlatSums::memory(step.rows, schedule, {shape.dims / unit.columns, unit.lanes, 4});
   return emitPartedAttention(

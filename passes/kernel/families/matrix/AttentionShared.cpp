@@ -261,11 +261,12 @@ LogicalResult emitSharedAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionOperands &operands) {
   const MatrixUnit &unit = step.chip.matrix;
   const int64_t rows = schedule.at("shared_rows"), parts = schedule.at("parts");
-  if (rows < 1 || schedule.at("stages") < 3 || schedule.at("consumers") % pageWarps)
+  const int64_t stages = schedule.at("stages"), consumers = schedule.at("consumers");
+  if (rows < 1 || stages < 3 || consumers % pageWarps)
     return emitError(step.module.getLoc())
-           << "pages that rows share: shared_rows is at least 1, stages at least 3, consumers a "
-              "multiple of "
-           << pageWarps;
+           << "attention with shared_rows=" << rows << ", stages=" << stages
+           << ", consumers=" << consumers << ": at least 1, at least 3 and a multiple of "
+           << pageWarps << " are needed; change them by --schedule, or attention.shared=0";
   std::optional<PartMemory> memory;
   if (parts > 1)
     memory = {parts * rows, 1, {shape.dims / unit.columns, unit.lanes, 4}};
