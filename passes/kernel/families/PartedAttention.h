@@ -8,6 +8,9 @@ namespace m3c::kernel {
 
 /// Query heads of a KV head that a work item has room for.
 inline constexpr int64_t attentionHeads = 16;
+/// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
+/// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
+inline constexpr double slackBits = 8;
 
 struct AttentionOperands {
   RowBuffer query;

@@ -98,7 +98,7 @@ private:
       Value use = kb.sub(from, rows.begin), end = kb.sub(to, rows.begin);
       // Pages go round the teams, over the rows: the row's first that is of mine.
       Value turn = kb.rem(kb.sub(kb.add(team, teams), kb.rem(use, teams)), teams);
-      Values added = kb.forLoop(kb.add(use, turn), end, teams, products.none().all(),
+      Values added = kb.forLoop(kb.add(use, turn), end, teams, products.nothing().all(),
                                 [&](Value use, ValueRange carried) {
                                   Value stage = kb.wait(ring, use);
                                   Value seen = kb.sub(lists.seen(use), token);
@@ -106,12 +106,12 @@ private:
                                   kb.release(ring, use);
                                   return next;
                                 });
-      endRow(row, warp, isLast, AttentionProducts::State::of(added));
+      endRow(row, warp, isLast, AttentionState::of(added));
     });
   }
 
   /// The sums of all warps: the mean, or where others have pages of the row as well, its part.
-  void endRow(Value row, Value warp, Value isLast, const AttentionProducts::State &state) {
+  void endRow(Value row, Value warp, Value isLast, const AttentionState &state) {
     Value none = kb.index(0), number = kb.mul(kb.sub(row, rows.first), 2);
     warpsOfRow.store(warpSums, warp, none, state.values);
     warpsOfRow.storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));

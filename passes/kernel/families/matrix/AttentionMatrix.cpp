@@ -162,7 +162,7 @@ private:
     prepare();
     Value warp = kb.warpId();
     Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens);
-    AttentionProducts::State start = products.none();
+    AttentionState start = products.nothing();
     Values added = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
                               start.all(), [&](Value use, ValueRange carried) {
                                 Value stage = kb.wait(ring, use);
@@ -173,7 +173,7 @@ private:
                               });
     m.barrierOfRole(); // nobody reads the ring any more
     Value values = tile::RingMemoryOp::create(kb.builder(), sumsType(consumers), ring);
-    auto state = AttentionProducts::State::of(added);
+    auto state = AttentionState::of(added);
     sums.store({values, warpSums.rows}, warp, kb.index(0), state.values);
     sums.storeRows(warpSums, warp, state.largest, m.rowsMax(state.weights));
   }

@@ -8,7 +8,6 @@
 #include "passes/kernel/families/matrix/SharedPages.h"
 
 #include <algorithm>
-#include <numbers>
 
 using namespace mlir;
 
@@ -26,9 +25,8 @@ public:
       : kb(kb), m(kb, unit, cache.paired()), cache(cache), shape(shape),
         tileRows(schedule.at("shared_rows")), warps(schedule.at("consumers")),
         stages(schedule.at("stages")), parts(schedule.at("parts")), product(productOf(schedule)),
-        batch(kb), steps(kb, m, shape),
-        sums(kb, m, shape.dims, shape.scale * std::numbers::log2e, warps), parameters(parameters),
-        partSums{parameters.partValues, parameters.partRows} {
+        batch(kb), steps(kb, m, shape), sums(kb, m, shape.dims, steps.scaleBits(), warps),
+        parameters(parameters), partSums{parameters.partValues, parameters.partRows} {
     kb.kernel().setWarps(uint64_t(warps));
   }
 
@@ -76,7 +74,7 @@ private:
       Value q = m.loadLeft(parameters.query, head, shape.dims, kb.add(head, shape.group()));
       kb.store(q, queries, queriesOf(tileRow), m.queryBox(shape.dims));
     });
-    steps.prepare();
+    steps.nameTokens();
   }
 
   //===- Pages of the part
@@ -224,13 +222,8 @@ private:
 
   SumsBody meanOf(Value tileRow) {
     return [this, tileRow](Value group, Value values, Value weights, Value) {
-      Value mean = kb.map({values, weights}, m.acc(sums.columns()), [&](ValueRange args) {
-        Value inverse = kb.divf(kb.f32(1), args[1]);
-        return kb.mulf(args[0], kb.selectf(kb.equalf(args[1], kb.f32(0)), kb.f32(0), inverse));
-      });
-      Value head = queryRow(rowOf(tileRow));
-      tile::StoreSpreadOp::create(kb.builder(), mean, parameters.out, ValueRange{head, group},
-                                  uint64_t(shape.dims / m.unit.columns), kb.index(shape.group()));
+      Value mean = steps.mean(values, weights);
+      steps.store(mean, parameters.out, queryRow(rowOf(tileRow)), group);
     };
   }
 

@@ -2,17 +2,9 @@
 
 #include "passes/kernel/families/matrix/AttentionSums.h"
 
-#include <numbers>
-
 using namespace mlir;
 
 namespace m3c::kernel {
-
-/// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
-/// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
-static constexpr double slackBits = 8;
-
-Value AttentionSteps::scale() { return kb.f32(shape.scale * std::numbers::log2e); }
 
 AttentionState AttentionSteps::nothing() {
   return {m.fill(0, m.acc(shape.dims)), m.fill(0, m.acc(m.unit.columns)),
@@ -62,7 +54,7 @@ AttentionState AttentionSteps::rescaled(AttentionState state, ValueRange scores)
                  [&](ValueRange args) { return kb.maxOrNan(args[0], args[1]); });
   // A NaN is passed over; the weights that it makes are NaN whatever is subtracted.
   Value top = m.rowsMax(all);
-  double slack = slackBits / (shape.scale * std::numbers::log2e);
+  double slack = slackBits / scaleBits();
   Value grows =
       kb.map({top, state.largest}, m.rows(kb.builder().getI1Type()),
              [&](ValueRange args) { return kb.lessf(kb.addf(args[1], kb.f32(slack)), args[0]); });
@@ -81,6 +73,18 @@ AttentionState AttentionSteps::rescaled(AttentionState state, ValueRange scores)
         return Values{kept(state.values), kept(state.weights), now};
       },
       [&] { return state.all(); }));
+}
+
+Value AttentionSteps::mean(Value values, Value weights) {
+  return kb.map({values, weights}, cast<tile::TileType>(values.getType()), [&](ValueRange args) {
+    Value inverse = kb.divf(kb.f32(1), args[1]);
+    return kb.mulf(args[0], kb.selectf(kb.equalf(args[1], kb.f32(0)), kb.f32(0), inverse));
+  });
+}
+
+void AttentionSteps::store(Value mean, Value out, Value head, Value group) {
+  tile::StoreSpreadOp::create(kb.builder(), mean, out, ValueRange{head, group},
+                              uint64_t(shape.dims / m.unit.columns), kb.index(shape.group()));
 }
 
 } // namespace m3c::kernel

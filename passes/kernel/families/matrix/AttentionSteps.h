@@ -2,8 +2,10 @@
 // the tokens' values are added with their weights.
 #pragma once
 
-#include "passes/kernel/families/AttentionParts.h"
+#include "passes/kernel/families/PartedAttention.h"
 #include "passes/kernel/families/matrix/MatrixTiles.h"
+
+#include <numbers>
 
 namespace m3c::kernel {
 
@@ -25,7 +27,7 @@ public:
   /// Of no token.
   AttentionState nothing();
   /// Which token each column of an operand of keys is; call it before the loop over steps.
-  void prepare() { token = m.tokensOfColumns(); }
+  void nameTokens() { token = m.tokensOfColumns(); }
   int64_t operands() const { return stepTokens / operandTokens; }
   /// The first token of an operand of the step that begins at `first`.
   Value tokenOf(Value first, int64_t operand) { return kb.add(first, operand * operandTokens); }
@@ -37,14 +39,23 @@ public:
                      llvm::function_ref<Value(int64_t operand, Value limit)> values);
   /// Tokens of an operand that are seen, of `seen` of the step.
   Value limitOf(Value seen, int64_t operand);
+  /// The weighted mean of some columns, zero where no token was seen; to the rows of `out` from
+  /// `head` on, columns from group `group` on.
+  Value mean(Value values, Value weights);
+  void store(Value mean, Value out, Value head, Value group);
 
-private:
-  Value scale();
-  AttentionState rescaled(AttentionState state, mlir::ValueRange scores);
+  /// Of scores, to powers of two.
+  double scaleBits() const { return shape.scale * std::numbers::log2e; }
 
+protected:
   KernelBuilder &kb;
   MatrixTiles &m;
   const AttentionShape &shape;
+
+private:
+  Value scale() { return kb.f32(scaleBits()); }
+  AttentionState rescaled(AttentionState state, mlir::ValueRange scores);
+
   const int64_t operandTokens; ///< of one operand of values
   Value token;
 };

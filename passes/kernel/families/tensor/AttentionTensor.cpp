@@ -17,9 +17,6 @@ constexpr float lowest = -std::numeric_limits<float>::infinity();
 constexpr int64_t heads = attentionHeads;
 /// Accumulators of scores: one is read while the next one is made.
 constexpr int64_t scoreStages = 2;
-/// A maximum that grows by less than 2^this is left: weights then go up to 2^this, which neither
-/// FP16 nor the FP32 sums mind, and sums are seldom rescaled.
-constexpr double slackBits = 8;
 /// Bytes of a page's values in FP16.
 constexpr int64_t valueBytes = 2 * 128 * 128;
 
@@ -112,12 +109,14 @@ private:
   /// Role: brings pages, K and V side by side, in the order of the list.
   void loadPages() {
     kb.forLoop(kb.index(0), pageCount, 1, [&](Value use) {
-      Value page = kb.loadIndex(batch.table, {kb.add(tableRow, blockOf(use))});
-      Value offset = kb.add(kb.mul(page, cache.pageBytes), kb.mul(kvHead, 2 * cache.slotBytes));
-      kb.acquire(ring, use);
-      kb.fillStage(ring, use, pool, offset);
-      kb.commit(ring, use);
+      bring(use, kb.loadIndex(batch.table, {kb.add(tableRow, blockOf(use))}));
     });
+  }
+  void bring(Value use, Value page) {
+    Value offset = kb.add(kb.mul(page, cache.pageBytes), kb.mul(kvHead, 2 * cache.slotBytes));
+    kb.acquire(ring, use);
+    kb.fillStage(ring, use, pool, offset);
+    kb.commit(ring, use);
   }
 
   /// Role: keys to tensor memory, values to shared memory.
@@ -181,13 +180,8 @@ private:
     kb.forLoop(kb.index(0), pageCount, FlatPages::listed, [&](Value first) {
       lists.list(first, kvHead, loader, selection);
       Value stop = kb.min(kb.add(first, FlatPages::listed), pageCount);
-      kb.forLoop(first, stop, 1, [&](Value use) {
-        Value page = lists.page(loader, kb.sub(use, first));
-        Value offset = kb.add(kb.mul(page, cache.pageBytes), kb.mul(kvHead, 2 * cache.slotBytes));
-        kb.acquire(ring, use);
-        kb.fillStage(ring, use, pool, offset);
-        kb.commit(ring, use);
-      });
+      kb.forLoop(first, stop, 1,
+                 [&](Value use) { bring(use, lists.page(loader, kb.sub(use, first))); });
     });
   }
 
@@ -204,10 +198,7 @@ private:
       tile::OperandQueriesOp::create(kb.builder(), query, head, kb.add(head, shape.group()),
                                      queries);
       kb.forLoop(first, end, 1, [&](Value use) {
-        t.wait(Gate::Full, dequantised, use);
-        t.wait(Gate::Empty, scored, use);
-        t.multiply(keysOf(use), queries, scoresOf(use), never);
-        t.commit(Gate::Full, scored, use);
+        multiplyKeys(use, never);
         Value isLast = kb.equal(kb.add(use, 1), end);
         kb.when(kb.both(isLast, kb.less(row, rows.last)),
                 [&] { t.commit(Gate::Full, asked, number); });
@@ -243,7 +234,7 @@ private:
       Value shared = rows.isShared(row), slot = slots.own(kvHead, part, row);
       kb.forLoop(quarter, kb.index(shape.group()), laneWarps, [&](Value head) {
         kb.when(
-            shared, [&] { storePart(slot, head); },
+            shared, [&] { storeIn(slot, head, ownOf(head)); },
             [&] { storeMean(head, loadSums(sums, {head, kb.index(0)}), weightOf(head)); });
       });
     });
@@ -294,20 +285,15 @@ private:
                                    queries);
     Value never = arith::ConstantIntOp::create(kb.builder(), 0, 1);
     kb.forLoop(kb.index(0), kb.add(pageCount, 1), 1, [&](Value use) {
-      kb.when(kb.less(use, pageCount), [&] {
-        t.wait(Gate::Full, dequantised, use);
-        t.wait(Gate::Empty, scored, use);
-        t.multiply(keysOf(use), queries, scoresOf(use), never);
-        t.commit(Gate::Full, scored, use);
-      });
-      kb.when(kb.less(kb.index(0), use), [&] {
-        Value before = kb.add(use, -1);
-        t.wait(Gate::Full, weighted, before);
-        t.multiply(valuesOf(before), weights, means(), kb.less(kb.index(0), before));
-        t.commit(Gate::Empty, weighted, before);
-        t.commit(Gate::Empty, dequantised, before);
-      });
+      kb.when(kb.less(use, pageCount), [&] { multiplyKeys(use, never); });
+      kb.when(kb.less(kb.index(0), use), [&] { multiplyValues(kb.add(use, -1), kb.index(0)); });
     });
+  }
+  void multiplyKeys(Value use, Value never) {
+    t.wait(Gate::Full, dequantised, use);
+    t.wait(Gate::Empty, scored, use);
+    t.multiply(keysOf(use), queries, scoresOf(use), never);
+    t.commit(Gate::Full, scored, use);
   }
 
   //===- Softmax
@@ -459,19 +445,18 @@ private:
     Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
     kb.when(kb.equal(used, kb.index(1)), mean, [&] {
       Value slot = kb.add(base, part);
-      eachHead([&](Value head) { storePart(slot, head); });
+      eachHead([&](Value head) { storeIn(slot, head, ownOf(head)); });
       Value last = kb.arriveLast(arrivals, item, used);
       kb.when(last, [&] { eachHead([&](Value head) { merge(base, head); }); });
     });
   }
 
-  /// Leaves what this part has summed of a head in a slot.
-  void storePart(Value slot, Value head) {
-    kb.store(loadSums(sums, {head, kb.index(0)}), partValues, {slot, head, kb.index(0)},
-             {1, 1, shape.dims});
-    kb.storeScalar(kb.loadScalar(largestScores, {head}), partRows, {slot, kb.index(0), head});
-    kb.storeScalar(weightOf(head), partRows, {slot, kb.index(1), head});
+  /// What this part has summed of a head.
+  Merged ownOf(Value head) {
+    return {loadSums(sums, {head, kb.index(0)}), weightOf(head),
+            kb.loadScalar(largestScores, {head})};
   }
+  /// Leaves it in a slot.
   void storeIn(Value slot, Value head, const Merged &sum) {
     kb.store(sum.values, partValues, {slot, head, kb.index(0)}, {1, 1, shape.dims});
     kb.storeScalar(sum.largest, partRows, {slot, kb.index(0), head});
