@@ -3,7 +3,7 @@
 //
 // Scores are sums of exact products, each instruction's sums cut to 25 bits: within
 // (D + 1) · 2^-24 · |q| |k|. Attention is within what TensorTest.cpp derives.
-#include "tests/numerics/HeaderFaults.h"
+#include "tests/numerics/PlantedFaults.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"

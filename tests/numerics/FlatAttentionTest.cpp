@@ -1,19 +1,15 @@
 // Attention with the pages of all rows laid end to end and shared out over the whole batch, against
 // the reference and against parts of rows.
 //
-// Scores are sums of exact products, weights of the softmax are rounded to FP16 (2^-11 of each, in
-// numerator and denominator), e^x is within 2^-21, sums of n keys are FP32 (n · 2^-24), and so are
-// the rescalings of parts, of which a row has at most as many as pages.
-#include "passes/targets/sm107/DeviceHeaders.h"
+// Bounds are those of attentionBound (Scene.h) and of the rescalings of parts.
 #include "runtime/base/Error.h"
-#include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tests/numerics/PlantedFaults.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <regex>
 
 using namespace m3c::numerics;
 using namespace m3c::interpreter;
@@ -34,13 +30,6 @@ std::vector<Kernel> kernels() {
           {"gfx950", false, {"attention.shared=0"}}};
 }
 
-std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths) {
-  std::vector<RowAt> rows;
-  for (int32_t length : lengths)
-    rows.push_back({int32_t(rows.size()), length - 1});
-  return rows;
-}
-
 SceneSpec sceneOf(std::vector<RowAt> rows, bool sparse, bool bf16) {
   SceneSpec spec;
   spec.cache.kvHeads = 2;
@@ -54,12 +43,10 @@ SceneSpec sceneOf(std::vector<RowAt> rows, bool sparse, bool bf16) {
   return spec;
 }
 
+/// With the rescalings of parts, of which a row has at most as many as pages.
 double bound(const Scene &scene) {
-  double dims = double(scene.spec.cache.headDim), u = 0x1p-24, length = std::sqrt(dims) + 5;
-  double keys = double((scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128);
-  double delta = 2 * (dims + 1) * u * scene.scale() * length * length;
-  double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * keys * u + 3 * (keys / 128 + 1) * u;
-  return (2 * delta + weights + sums + (scene.spec.bf16 ? 0x1p-9 : 0)) * 6;
+  int64_t keys = (scene.spec.sparse ? scene.spec.k : scene.batch.blocks()) * 128;
+  return attentionBound(scene, keys) + 3 * (double(keys) / 128 + 1) * 0x1p-24 * 6;
 }
 
 std::vector<float> valuesOf(const KernelProgram &built, const Scene &scene) {
@@ -190,12 +177,6 @@ TEST(FlatAttention, TheSameBitsWhoeverComesLast) {
 
 //===- Planted faults -------------------------------------------------------------------------===//
 
-/// A fault in the text of a kernel: what a regular expression finds there is replaced.
-struct TextFault {
-  const char *name, *from, *to;
-};
-void PrintTo(const TextFault &fault, std::ostream *out) { *out << fault.name; }
-
 constexpr TextFault textFaults[] = {
     {"StretchOnePageShort",
      R"((i64 \w+ = select\((\w+), \w+, (\w+)\);\s+i64 \w+ = select\(\2, )(\w+)(, \3\);))",
@@ -218,17 +199,7 @@ class FlatKernels : public testing::TestWithParam<TextFault> {};
 TEST_P(FlatKernels, WithAFaultAreFound) {
   Scene scene(sceneOf(rowsOfLengths({900, 1, 300, 129, 2}), false, false));
   KernelProgram built(Scene::module(scene.spec), "sm_107a", 8, flat(4, 2));
-  for (auto &[name, kernel] : built.kernels) {
-    if (kernel.standsIn)
-      continue;
-    std::regex from(GetParam().from);
-    ASSERT_TRUE(std::regex_search(kernel.source, from)) << "the fault has no place";
-    kernel.source = std::regex_replace(kernel.source, from, GetParam().to);
-    m3c::hal::SourceText source{kernel.source, {}, {}};
-    source.headers.assign(m3c::sm107DeviceHeaders().begin(), m3c::sm107DeviceHeaders().end());
-    kernel.code = m3c::hal::openEmulatedDevice(m3c::hal::loadEmulator(), {"sm107", 1, 1})
-                      ->build(source, name);
-  }
+  plant(built, "sm_107a", "attention", GetParam());
   try {
     built.run(scene.input());
   } catch (const m3c::Error &error) {

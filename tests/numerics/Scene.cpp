@@ -25,6 +25,20 @@ std::vector<RowAt> chunkOf(int32_t sequence, int32_t first, int32_t count) {
   return rows;
 }
 
+std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths) {
+  std::vector<RowAt> rows;
+  for (int32_t length : lengths)
+    rows.push_back({int32_t(rows.size()), length - 1});
+  return rows;
+}
+
+double attentionBound(const Scene &scene, int64_t keys) {
+  double dims = double(scene.spec.cache.headDim), length = std::sqrt(dims) + 5, u = 0x1p-24;
+  double delta = 2 * (dims + 1) * u * scene.scale() * length * length;
+  double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * double(keys) * u;
+  return (2 * delta + weights + sums + (scene.spec.bf16 ? 0x1p-9 : 0)) * 6;
+}
+
 Scene::Scene(const SceneSpec &spec)
     : spec(spec), image(cacheOf(spec), spec.farPage ? hugePage + 1 : spec.pages),
       random(spec.seed) {

@@ -69,5 +69,13 @@ KernelProgram &program(const SceneSpec &spec, const std::string &chip, int64_t r
 
 /// Rows of one sequence at consecutive positions.
 std::vector<RowAt> chunkOf(int32_t sequence, int32_t first, int32_t count);
+/// The last row of a sequence of each length.
+std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths);
+
+/// Bound of attention over `keys` keys by kernels that round the weights of the softmax to FP16:
+/// scores are sums of exact products in FP32, within (D + 1) · 2^-24 · Σ |q k|; weights are off by
+/// 2^-11 in numerator and denominator alike, e^x by 2^-21; sums of n keys are FP32 (n · 2^-24); a
+/// value is smaller than 6; results in BF16 are rounded (2^-9 of them).
+double attentionBound(const Scene &scene, int64_t keys);
 
 } // namespace m3c::numerics

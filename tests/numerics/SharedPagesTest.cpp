@@ -1,21 +1,17 @@
 // Attention in which a page that several rows have chosen is dequantised once, against the
 // reference on the kernel's own selection.
 //
-// Scores are sums of exact products in FP32, within (D + 1) · 2^-24 · Σ |q k|. Attention weights
-// are rounded to FP16, in numerator and denominator alike (2^-11 of each), e^x is within 2^-21;
-// sums of n keys are FP32 (n · 2^-24). Where the pages are cut and in which order they are added
-// changes results within this bound only.
-#include "passes/targets/gfx950/DeviceHeaders.h"
+// Where the pages are cut and in which order they are added changes results within the bound
+// (attentionBound, Scene.h) only.
 #include "runtime/base/Error.h"
 #include "runtime/base/Formats.h"
-#include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tests/numerics/PlantedFaults.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <regex>
 #include <set>
 
 using namespace m3c::numerics;
@@ -24,13 +20,6 @@ using namespace m3c::interpreter;
 namespace {
 
 const std::string chip = "gfx950";
-
-double attentionBound(const Scene &scene, int64_t keys) {
-  double dims = double(scene.spec.cache.headDim), length = std::sqrt(dims) + 5, u = 0x1p-24;
-  double delta = 2 * (dims + 1) * u * scene.scale() * length * length;
-  double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * double(keys) * u;
-  return (2 * delta + weights + sums) * 6; // a value is smaller than 6
-}
 
 SceneSpec small(std::vector<RowAt> rows, int64_t k = 4) {
   SceneSpec spec;
@@ -106,10 +95,7 @@ TEST(SharedPages, RowsThatShareSomePages) {
 }
 
 TEST(SharedPages, LengthsWithoutACommonPage) {
-  std::vector<RowAt> rows;
-  for (int32_t length : {1, 127, 128, 129, 2047, 2048, 2049})
-    rows.push_back({int32_t(rows.size()), length - 1});
-  Scene scene(small(rows, 16));
+  Scene scene(small(rowsOfLengths({1, 127, 128, 129, 2047, 2048, 2049}), 16));
   check(scene, 8);
   scene.keepRows({6, 0, 3});
   check(scene, 4);
@@ -232,7 +218,7 @@ TEST(Fp8Pages, AreMultipliedInFp16) {
     Tensor blocks = sparse ? selectionOf(built, scene) : Tensor();
     Tensor expected = scene.attention(sparse ? &blocks : nullptr);
     auto codes = built.buffer<uint16_t>("attention");
-    double tolerance = attentionBound(scene, 3 * 128) + 0x1p-9 * 6;
+    double tolerance = attentionBound(scene, 3 * 128);
     for (size_t i = 0; i < expected.reals.size(); ++i)
       ASSERT_NEAR(std::bit_cast<float>(uint32_t(codes[i]) << 16), expected.reals[i], tolerance)
           << "element " << i;
@@ -240,12 +226,6 @@ TEST(Fp8Pages, AreMultipliedInFp16) {
 }
 
 //===- Planted faults -------------------------------------------------------------------------===//
-
-/// A fault in the text of the kernel: the first place of a regular expression.
-struct TextFault {
-  const char *name, *from, *to;
-};
-void PrintTo(const TextFault &fault, std::ostream *out) { *out << fault.name; }
 
 constexpr TextFault textFaults[] = {
     // The second row takes the third one's number of keys.
@@ -270,18 +250,7 @@ TEST_P(SharedPagesKernel, WithAFaultIsFound) {
   Scene scene(small({{0, 300}, {0, 301}, {1, 260}, {1, 261}}, 16));
   shareBeginning(scene, 1);
   KernelProgram built(Scene::module(scene.spec), chip, 4, {"attention.parts=2"});
-  for (auto &[name, kernel] : built.kernels) {
-    if (!name.starts_with("attention"))
-      continue;
-    m3c::hal::SourceText source;
-    source.text = std::regex_replace(kernel.source, std::regex(GetParam().from), GetParam().to,
-                                     std::regex_constants::format_first_only);
-    ASSERT_NE(source.text, kernel.source) << "the fault has no place";
-    for (const auto &[file, text] : m3c::gfx950DeviceHeaders())
-      source.headers.emplace_back(file, text);
-    kernel.code = m3c::hal::openEmulatedDevice(m3c::hal::loadEmulator(), {"gfx950", 1, 1})
-                      ->build(source, name);
-  }
+  plant(built, chip, "attention", GetParam(), std::regex_constants::format_first_only);
   try {
     built.run(scene.input());
   } catch (const m3c::Error &error) {
