@@ -1,7 +1,11 @@
 #include "passes/targets/gfx950/Gfx950Schedules.h"
 
 #include "passes/targets/common/WorkPlan.h"
+#include "passes/targets/common/gpu/FlatRing.h"
 #include "passes/targets/common/gpu/PlainSchedules.h"
+
+#include <algorithm>
+#include <bit>
 
 namespace m3c {
 namespace {
@@ -21,12 +25,13 @@ Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
   int64_t selected = problem.at("selected"), flat = flatPartsFor(units, rows, heads, selected);
   int64_t ringBytes = chip.sharedBytes - besideRing;
   if (flat) {
-    // Twelve waves would have too few registers. The sums of one are those of sixteen heads, with
-    // two numbers of each.
-    constexpr int64_t consumers = 4;
-    ringBytes -= consumers * 16 * (problem.at("dims") + 2) * 4;
-    return {{"consumers", consumers}, {"loaders", 4}, {"stages", ringBytes / page},
-            {"parts", flat},          {"merge", 12},  {"flat", 1}};
+    constexpr int64_t consumers = 4; // twelve would have too few registers
+    return {{"consumers", consumers},
+            {"loaders", 4},
+            {"stages", flatStages(problem, ringBytes, consumers)},
+            {"parts", flat},
+            {"merge", 12},
+            {"flat", 1}};
   }
   return {
       {"consumers", 8},

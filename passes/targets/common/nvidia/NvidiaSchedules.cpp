@@ -1,6 +1,7 @@
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
 #include "passes/targets/common/WorkPlan.h"
+#include "passes/targets/common/gpu/FlatRing.h"
 
 namespace m3c {
 
@@ -10,14 +11,11 @@ static Schedule flatAttention(const Schedule &problem, const PageChip &chip) {
   int64_t parts = flatPartsFor(chip.units, problem.at("rows"), problem.at("kv_heads"), selected);
   if (!parts || (selected && !chip.flatSelections))
     return {};
-  // The sums of a warp are those of sixteen heads, with two numbers of each.
-  int64_t sumBytes = chip.flatConsumers * 16 * (problem.at("dims") + 2) * 4;
-  int64_t stages = (chip.flatBytes - sumBytes) / problem.at("page_bytes");
   return {{"consumers", chip.flatConsumers},
           {"loaders", 1},
           {"attend_registers", 0},
           {"load_registers", 0},
-          {"stages", stages},
+          {"stages", flatStages(problem, chip.flatBytes, chip.flatConsumers)},
           {"parts", parts},
           {"residents", 1},
           {"merge", 12},
