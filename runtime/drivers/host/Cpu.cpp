@@ -69,6 +69,15 @@ std::string cpuName() {
   return "unknown processor";
 }
 
+bool streamsThroughCaches() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel");
+#else
+  return true;
+#endif
+}
+
 std::vector<int> usableCores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

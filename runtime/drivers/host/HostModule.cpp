@@ -1,5 +1,7 @@
 #include "runtime/base/Error.h"
+#include "runtime/drivers/host/Cpu.h"
 #include "runtime/drivers/host/HostDevice.h"
+#include "runtime/drivers/host/Streams.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -38,10 +40,13 @@ std::string objectFault(std::span<const std::byte> code) {
 
 class HostModule final : public Module {
 public:
-  HostModule(HostDevice &device, std::span<const std::byte> code, std::string_view name)
+  HostModule(HostDevice &device, std::span<const std::byte> object, std::string_view name)
       : device(device), moduleName(name) {
-    if (std::string fault = objectFault(code); !fault.empty())
+    if (std::string fault = objectFault(object); !fault.empty())
       fail(fault);
+    std::vector<std::byte> code(object.begin(), object.end());
+    if (streamsThroughCaches())
+      streamThroughCaches(code, moduleName);
     descriptor = memfd_create(moduleName.c_str(), MFD_CLOEXEC);
     if (descriptor < 0)
       fail(fmt::format("memfd_create: {}", std::strerror(errno)));

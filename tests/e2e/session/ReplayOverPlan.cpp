@@ -23,13 +23,22 @@ using namespace m3c;
 
 namespace {
 
-constexpr uint32_t mostRows = 16, mostStepRows = 512, longest = 2600;
+constexpr uint32_t mostRows = 16, longest = 2600;
+
+/// Rows of a step: of one graph, so no more than the largest bucket.
+uint32_t mostStepRows(const Engine &engine) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < engine.target().buckets()->size(); ++i)
+    most = std::max(most, engine.bucket(i).rows());
+  return std::min(most, 512u);
+}
 
 class Twins {
 public:
   Twins(const Engine &engine, uint32_t sequences, uint64_t pages, uint64_t seed)
-      : engine(engine), sequences(sequences), random(seed), recorded(engine, options(pages, true)),
-        direct(engine, options(pages, false)), lengths(sequences, 0) {
+      : engine(engine), sequences(sequences), stepRows(mostStepRows(engine)), random(seed),
+        recorded(engine, options(pages, true)), direct(engine, options(pages, false)),
+        lengths(sequences, 0) {
     for (uint32_t i = 0; i < sequences; ++i) {
       recorded.create();
       direct.create();
@@ -84,14 +93,14 @@ private:
 
   void chooseAppends() {
     constexpr uint32_t sizes[] = {1, 1, 2, 3, 4, 7, 8, 16, 17, 32, 64, 100, 128, 200, 256};
-    uint32_t count = std::min(sizes[below(std::size(sizes))], sequences);
-    uint32_t most = std::min(mostRows, mostStepRows / count);
+    uint32_t count = std::min({sizes[below(std::size(sizes))], sequences, stepRows});
+    uint32_t most = std::min(mostRows, stepRows / count);
     std::vector<uint32_t> chosen(sequences);
     std::iota(chosen.begin(), chosen.end(), 0);
     std::shuffle(chosen.begin(), chosen.end(), random);
     int32_t vocab = int32_t(engine.tables().model()->vocab());
     appends.clear();
-    tokens.assign(mostStepRows, 0);
+    tokens.assign(stepRows, 0);
     for (int32_t &token : tokens)
       token = int32_t(below(uint32_t(vocab)));
     rowsNow = 0;
@@ -165,7 +174,7 @@ private:
   }
 
   const Engine &engine;
-  const uint32_t sequences;
+  const uint32_t sequences, stepRows;
   std::mt19937_64 random;
   Session recorded, direct;
   std::vector<uint64_t> lengths;

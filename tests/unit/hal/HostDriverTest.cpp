@@ -3,6 +3,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/drivers/Drivers.h"
 #include "runtime/drivers/host/Cpu.h"
+#include "runtime/drivers/host/Streams.h"
 #include "runtime/drivers/host/ThreadPool.h"
 #include "runtime/plan/PlanFile.h"
 #include "tests/unit/runtime/ToyPlan.h"
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <elf.h>
 #include <numeric>
 
 using namespace m3c;
@@ -28,6 +30,60 @@ TEST(HostDriver, RefusesWhatIsNoSharedObject) {
   code.resize(code.size() / 2);
   EXPECT_THROW(device->load(code, "half"), Error);
 }
+
+#if defined(__x86_64__)
+namespace {
+void expectRefused(std::span<std::byte> code, const std::vector<std::string> &parts) {
+  try {
+    streamThroughCaches(code, "kernels");
+    FAIL() << "no error";
+  } catch (const Error &error) {
+    for (const std::string &part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+} // namespace
+
+TEST(HostDriver, StreamsGoWhereTheyAreFast) {
+  std::unique_ptr<Device> device = createHostDriver()->open(0, {1, true});
+  std::vector<std::byte> code = test::testKernelCode();
+  std::unique_ptr<Module> module = device->load(code, "kernels");
+  std::unique_ptr<Kernel> kernel = module->kernel("read_stream_hint", {1});
+  std::unique_ptr<Buffer> out = device->allocate(4, MemoryKind::Device, "out");
+  std::unique_ptr<Stream> stream = device->createStream();
+  uint64_t parameter = out->address();
+  stream->launch(*kernel, {1, 1, 1}, {&parameter, 1}, "read");
+  int32_t seen = -1;
+  stream->read(*out, 0, std::as_writable_bytes(std::span(&seen, 1)));
+  stream->synchronize();
+  EXPECT_EQ(seen, streamsThroughCaches());
+}
+
+TEST(HostDriver, PrefetchesOfTheListAreChangedOnce) {
+  std::vector<std::byte> code = test::testKernelCode(), before = code;
+  EXPECT_EQ(streamThroughCaches(code, "kernels"), 1u);
+  auto [was, is] = std::ranges::mismatch(before, code);
+  ASSERT_NE(was, before.end());
+  EXPECT_EQ(std::to_integer<int>(*is) - std::to_integer<int>(*was), 8);
+  EXPECT_TRUE(std::equal(was + 1, before.end(), is + 1));
+  // Now it is no PREFETCHNTA.
+  expectRefused(code, {"kernels", "entry 0", "PREFETCHNTA"});
+}
+
+TEST(HostDriver, AListThatLeavesTheObjectIsRefused) {
+  std::vector<std::byte> code = test::testKernelCode();
+  auto *header = reinterpret_cast<Elf64_Ehdr *>(code.data());
+  auto *sections = reinterpret_cast<Elf64_Shdr *>(code.data() + header->e_shoff);
+  const char *names =
+      reinterpret_cast<char *>(code.data()) + sections[header->e_shstrndx].sh_offset;
+  for (unsigned i = 0; i < header->e_shnum; ++i)
+    if (std::string_view(names + sections[i].sh_name) == "m3_streams")
+      sections[i].sh_addr += uint64_t(1) << 40;
+  expectRefused(code, {"kernels", "in no segment"});
+  header->e_shoff = code.size();
+  expectRefused(code, {"kernels", "beyond"});
+}
+#endif
 
 TEST(HostDriver, RefusesAnImpossibleAllocation) {
   std::unique_ptr<Device> device = createHostDriver()->open(0, {1, true});

@@ -1,6 +1,7 @@
 // Tiles to and from memory, rings, prefetch.
 #pragma once
 
+#include "atoms.h"
 #include "vector.h"
 
 /// Element i of the tile (row-major) is p[i / Chunk * stride + i % Chunk].
@@ -49,10 +50,9 @@ template <class T> M3_INLINE T loadScalar(const T *p) { return *p; }
 template <class T, class V> M3_INLINE void storeScalar(T *p, V value) { *p = (T)value; }
 
 /// Starts to bring `Bytes` bytes from p, which are read once, into the first-level cache: past the
-/// others, where code, tables and activations then stay.
+/// others, where code, tables and activations then stay, unless the processor is slow at that.
 template <int Bytes, class T> M3_INLINE void copyAhead(const T *p) {
-  M3_UNROLL for (int line = 0; line < Bytes; line += 64)
-      __builtin_prefetch((const u8 *)p + line, 0, 0);
+  M3_UNROLL for (int line = 0; line < Bytes; line += 64) streamLine((const u8 *)p + line);
 }
 
 /// One thread runs a work item: there is nobody to wait for.
