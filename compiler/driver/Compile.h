@@ -62,8 +62,8 @@ struct CompileResult {
 /// Throws Error for anything that stands in the way; the output file is then as it was before.
 CompileResult compile(const CompileOptions &options);
 
-/// Reads schedule choices: "family.choice=value" texts, or the path of a JSON file
-/// {"family": {"choice": value}} . Throws Error for anything else.
+/// Reads schedule choices: texts "family.choice=number", with commas between several, or paths of
+/// JSON files {"family": {"choice": number}}. Throws Error for anything else.
 std::vector<std::string> readSchedule(const std::vector<std::string> &arguments);
 
 } // namespace m3c

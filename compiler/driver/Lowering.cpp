@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -79,19 +78,76 @@ void Lowering::refuseSchedule(const Error &error, const std::string &chip) const
               ExitCode::Usage);
 }
 
+/// What the kernels of a chip's module let the user choose, by family.
+using FamilyChoices = std::map<std::string, std::set<std::string>>;
+static void addChoices(mlir::ModuleOp module, FamilyChoices &choices) {
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    for (mlir::NamedAttribute choice : kernel.getSchedule())
+      if (choice.getName() != tunedMark)
+        choices[kernel.getFamily().str()].insert(choice.getName().str());
+}
+
+/// Whether one of them is what "family.choice=number" names.
+static bool knows(const FamilyChoices &choices, const std::string &given) {
+  size_t dot = given.find('.'), equals = given.find('=');
+  auto family = choices.find(given.substr(0, dot));
+  return family != choices.end() &&
+         family->second.contains(given.substr(dot + 1, equals - dot - 1));
+}
+
 void Lowering::checkSchedule() {
-  std::set<std::string> choices;
-  for (Variant &variant : variants)
-    for (auto kernel : variant.module->getOps<tile::KernelOp>())
-      for (mlir::NamedAttribute choice : kernel.getSchedule())
-        choices.insert(fmt::format("{}.{}", kernel.getFamily().str(), choice.getName().str()));
-  for (const kernel::SwitchableForm &form : kernel::switchableForms())
-    choices.insert(fmt::format("{}.{}", form.family.str(), form.form.str()));
+  FamilyChoices choices;
+  std::vector<std::string> chips;
+  for (Variant &variant : variants) {
+    addChoices(*variant.module, choices);
+    chips.push_back(variant.chip.name);
+  }
   for (const std::string &given : options.schedule)
-    if (!choices.contains(given.substr(0, given.find('='))))
-      throw Error(fmt::format("no kernel of this plan has the choice '{}'", given), "--schedule",
-                  fmt::format("its kernels have {}", fmt::join(choices, ", ")),
-                  "`m3c explain` lists the choices of a plan", ExitCode::Usage);
+    if (!knows(choices, given))
+      refuseChoice(given, choices, fmt::format("{}", fmt::join(chips, ", ")));
+}
+
+void Lowering::refuseChoice(const std::string &given, const FamilyChoices &choices,
+                            const std::string &chips) {
+  std::string family = given.substr(0, given.find('.')), has;
+  if (auto found = choices.find(family); found != choices.end()) {
+    has = fmt::format("kernels of the family {} for {} have {}", family, chips,
+                      fmt::join(found->second, ", "));
+  } else {
+    std::vector<std::string> families;
+    for (const auto &entry : choices)
+      families.push_back(entry.first);
+    has = fmt::format("families with choices for {} are {}", chips, fmt::join(families, ", "));
+  }
+  std::vector<std::string> others = targetsWith(given);
+  std::string where = fmt::format("targets whose kernels have it: {}", fmt::join(others, ", "));
+  if (others.empty())
+    where = fmt::format("with this model, its cache, activations={} and the other choices no "
+                        "target's kernels have it",
+                        options.activations);
+  throw Error(fmt::format("no kernel of this plan has the choice '{}'", given), "--schedule",
+              has + "; " + where,
+              others.empty() ? "leave it out; `m3c explain` lists the choices of a plan"
+                             : fmt::format("leave it out, or compile with --target {}", others[0]),
+              ExitCode::Usage);
+}
+
+std::vector<std::string> Lowering::targetsWith(const std::string &given) {
+  std::vector<std::string> names;
+  for (const auto &target : allTargets()) {
+    mlir::OwningOpRef<mlir::ModuleOp> module = graph->clone();
+    FamilyChoices choices;
+    try {
+      // The first step alone makes the kernels.
+      runSteps(*module, {chipSteps(target->chips().front().name, options.schedule).front()}, {});
+    } catch (const Error &) { // a number that no kernel can be made with
+      continue;
+    }
+    addChoices(*module, choices);
+    if (knows(choices, given))
+      names.push_back(target->name().str());
+  }
+  return names;
 }
 
 void Lowering::runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps,

@@ -10,6 +10,8 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <set>
+
 namespace m3c {
 
 class Lowering {
@@ -44,6 +46,12 @@ private:
 
   // Throws Error for an override that no kernel of any chip has.
   void checkSchedule();
+  // The error for one, "family.choice=number"; the plan's kernels, for `chips`, have `choices`.
+  [[noreturn]] void refuseChoice(const std::string &given,
+                                 const std::map<std::string, std::set<std::string>> &choices,
+                                 const std::string &chips);
+  // Targets whose kernels for this model have it.
+  std::vector<std::string> targetsWith(const std::string &given);
   // The error of a pass as one about the choices that were given; returns when there are none.
   void refuseSchedule(const Error &error, const std::string &chip) const;
   void runOn(mlir::ModuleOp module, const std::vector<PassStep> &steps, const std::string &prefix,

@@ -3,6 +3,7 @@
 
 #include "runtime/base/Error.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -22,7 +23,7 @@ static void readFile(const std::string &path, std::vector<std::string> &out) {
   std::ifstream in(path);
   if (!in)
     throw Error(fmt::format("cannot read the schedule file {}", path), path, "",
-                "give family.choice=value, or the path of a JSON file", ExitCode::Usage);
+                "give family.choice=number, or the path of a JSON file", ExitCode::Usage);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   nlohmann::json schedule = nlohmann::json::parse(text, nullptr, false);
   auto fail = [&](const std::string &why) {
@@ -42,20 +43,36 @@ static void readFile(const std::string &path, std::vector<std::string> &out) {
   }
 }
 
+static bool isChoice(std::string_view text) {
+  size_t dot = text.find('.'), equals = text.find('=');
+  return equals != std::string_view::npos && dot < equals && isCount(text.substr(equals + 1));
+}
+
+/// Choices between commas.
+static void readChoices(const std::string &argument, std::vector<std::string> &out) {
+  for (size_t begin = 0; begin <= argument.size();) {
+    size_t end = std::min(argument.find(',', begin), argument.size());
+    std::string choice = argument.substr(begin, end - begin);
+    if (!isChoice(choice))
+      throw Error(choice == argument
+                      ? fmt::format("'{}' is no schedule choice", choice)
+                      : fmt::format("'{}' in '{}' is no schedule choice", choice, argument),
+                  "--schedule", "the number is from 0 to 2147483647",
+                  "write family.choice=number, several with commas between them; a file is named "
+                  "by an argument without '='",
+                  ExitCode::Usage);
+    out.push_back(std::move(choice));
+    begin = end + 1;
+  }
+}
+
 std::vector<std::string> readSchedule(const std::vector<std::string> &arguments) {
   std::vector<std::string> choices;
-  for (const std::string &argument : arguments) {
-    size_t equals = argument.find('='), dot = argument.find('.');
-    if (equals == std::string::npos)
+  for (const std::string &argument : arguments)
+    if (argument.find('=') == std::string::npos)
       readFile(argument, choices);
-    else if (dot == std::string::npos || dot > equals ||
-             !isCount(std::string_view(argument).substr(equals + 1)))
-      throw Error(fmt::format("'{}' is no schedule choice", argument), "--schedule",
-                  "the number is from 0 to 2147483647", "write family.choice=number",
-                  ExitCode::Usage);
     else
-      choices.push_back(argument);
-  }
+      readChoices(argument, choices);
   return choices;
 }
 

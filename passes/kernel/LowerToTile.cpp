@@ -72,18 +72,27 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     return success();
   }
 
-  /// Choices that 0 turns off, and those that halve until they divide a dimension.
-  static constexpr StringLiteral switches[] = {"ahead", "apart",   "early",      "flat",
-                                               "meet",  "product", "ring",       "roll",
-                                               "split", "widen",   "with_router"};
+  /// Choices that are on or off, with switchableForms(); numbers that may be 0.
+  static constexpr StringLiteral switches[] = {"apart", "flat",     "meet",  "pair",       "roll",
+                                               "split", "straight", "widen", "with_router"};
+  static constexpr StringLiteral numbersFromNone[] = {"ahead", "early", "product", "ring"};
+  static bool isSwitch(StringRef choice) {
+    return llvm::is_contained(switches, choice) ||
+           llvm::any_of(switchableForms(),
+                        [&](const SwitchableForm &form) { return form.form == choice; });
+  }
   static bool canBeNone(StringRef choice) {
-    bool isForm = llvm::any_of(switchableForms(),
-                               [&](const SwitchableForm &form) { return form.form == choice; });
-    return isForm || llvm::is_contained(switches, choice) || choice.ends_with("_registers");
+    return isSwitch(choice) || llvm::is_contained(numbersFromNone, choice) ||
+           choice.ends_with("_registers");
+  }
+  static int64_t mostOf(StringRef choice) {
+    return isSwitch(choice)      ? 1
+           : choice == "product" ? int64_t(CodeProduct::Groups)
+           : choice == "early"   ? 2
+                                 : 4096;
   }
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};
-  static constexpr int64_t mostOfChoice = 4096;
 
   LogicalResult readOverrides(Schedule &choices) {
     for (const std::string &text : overrides) {
@@ -93,8 +102,9 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
         return getOperation().emitError("schedule choice '")
                << text << "' is not of the form family.choice=number";
       StringRef choice = name.split('.').second;
-      int64_t least = canBeNone(choice) ? 0 : 1;
-      int64_t most = choice == "product" ? int64_t(CodeProduct::Groups) : mostOfChoice;
+      int64_t least = canBeNone(choice) ? 0 : 1, most = mostOf(choice);
+      if (isSwitch(choice) && value > 1)
+        return getOperation().emitError("0 (off) or 1 (on) is needed for ") << choice;
       if (value < least || value > most)
         return getOperation().emitError("a number of ")
                << choice << " from " << least << " to " << most << " is needed";

@@ -36,9 +36,10 @@ Type storedElement(Value tensor) {
 }
 
 ArrayRef<SwitchableForm> switchableForms() {
-  static constexpr SwitchableForm forms[] = {{"attention", "matrix"},   {"attention", "shared"},
-                                             {"attention", "tensor"},   {"block_topk", "by_warps"},
-                                             {"index_score", "matrix"}, {"index_score", "tensor"}};
+  // Of a family the one that is tried first comes first.
+  static constexpr SwitchableForm forms[] = {{"attention", "tensor"},   {"attention", "shared"},
+                                             {"attention", "matrix"},   {"index_score", "tensor"},
+                                             {"index_score", "matrix"}, {"block_topk", "by_warps"}};
   return forms;
 }
 
@@ -121,22 +122,56 @@ static bool goesWithoutSaying(StringRef choice, int64_t value) {
   return (choice == "flat" || choice.ends_with("_registers")) && !value;
 }
 
+StepLowering::Offer StepLowering::offer(StringRef family, const Schedule &problem) const {
+  if (target.fallback().empty() || target.emits(family, problem))
+    return {true, target.schedule(family, problem, chip)};
+  auto [maker, row] = findChip(target.fallback());
+  return {false, maker->schedule(family, problem, *row)};
+}
+
+/// The problem of a family that has no kernel of a form; without matrix instructions there is none
+/// of the other forms either.
+static Schedule without(StringRef form, Schedule problem) {
+  problem[form.str()] = 0;
+  if (form != "matrix")
+    return problem;
+  for (const char *other : {"tensor", "shared"})
+    if (problem.count(other))
+      problem[other] = 0;
+  problem["plain"] = 1;
+  return problem;
+}
+
+/// A target has a form where it would offer something else without.
+Schedule StepLowering::switchForms(StringRef family, Schedule &problem) const {
+  Schedule said;
+  auto eachForm = [&](int64_t wanted, auto body) {
+    for (const SwitchableForm &form : switchableForms())
+      if (form.family == family && problem.count(form.form.str()) &&
+          overrideOf((family + "." + form.form).str()) == wanted)
+        if (Schedule denied = without(form.form, problem);
+            offer(family, denied) != offer(family, problem)) {
+          said[form.form.str()] = wanted;
+          body(denied);
+        }
+  };
+  eachForm(0, [&](const Schedule &denied) { problem = denied; });
+  eachForm(1, [](const Schedule &) {});
+  return said;
+}
+
 Schedule StepLowering::schedule(StringRef family, Schedule problem) {
   problem.emplace("rows", rows);
-  auto [maker, row] = std::pair(&target, &chip);
-  if (!target.fallback().empty()) {
-    emitted[family] = target.emits(family, problem);
-    if (!emitted[family])
-      std::tie(maker, row) = findChip(target.fallback());
-  }
-  Schedule result = maker->schedule(family, problem, *row);
-  Schedule said;
-  bool isOverridden = false;
+  Schedule said = switchForms(family, problem);
+  auto [isOwn, result] = offer(family, problem);
+  if (!target.fallback().empty())
+    emitted[family] = isOwn;
+  bool isOverridden = !said.empty();
   for (const auto &[choice, value] : result) {
-    auto found = overrides.find((family + "." + choice).str());
-    isOverridden |= found != overrides.end();
-    if (found != overrides.end())
-      said[choice] = found->second;
+    std::optional<int64_t> given = overrideOf((family + "." + choice).str());
+    isOverridden |= given.has_value();
+    if (given)
+      said[choice] = *given;
     else if (!goesWithoutSaying(choice, value))
       said[choice] = value;
   }

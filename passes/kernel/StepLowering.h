@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <optional>
+
 namespace m3c::kernel {
 
 /// Elements of buffers past the last row: register tiles of rows may read (never write) that many.
@@ -48,7 +50,8 @@ std::string spellElements(llvm::ArrayRef<Type> elements);
 
 /// What `--schedule family.form=0` turns off, for the next one of: products in tensor memory, pages
 /// that rows share (attention alone), products on matrix instructions; a choice of blocks by
-/// several warps. Without any there is the plain sibling.
+/// several warps. Without any there is the plain sibling. A kernel whose target has the form says
+/// so in its schedule where the user has asked for it or turned it off.
 struct SwitchableForm {
   llvm::StringLiteral family, form;
 };
@@ -98,13 +101,13 @@ public:
               llvm::ArrayRef<planir::GridDim> grid, llvm::StringRef label);
   void tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);
   /// The schedule of the family's next kernel, with the user's overrides ("family.choice"): the
-  /// target's, or where it does not emit the family for this problem its fallback chip's.
+  /// target's, or where it does not emit the family for this problem its fallback chip's. The
+  /// problem says which of switchableForms() the family has a kernel for (1, else 0).
   Schedule schedule(llvm::StringRef family, Schedule problem);
-  /// False where the user turned a form of a family off, one of switchableForms():
-  /// "attention.tensor=0".
-  bool allows(llvm::StringRef form) const {
-    auto found = overrides.find(form.str());
-    return found == overrides.end() || found->second;
+  /// What the user says of a choice, "attention.flat".
+  std::optional<int64_t> overrideOf(llvm::StringRef choice) const {
+    auto found = overrides.find(choice.str());
+    return found == overrides.end() ? std::nullopt : std::optional(found->second);
   }
 
   //===- Weights
@@ -128,6 +131,15 @@ public:
   int64_t launches = 0;
 
 private:
+  /// Who makes a kernel, the target itself or its fallback, and its choices.
+  struct Offer {
+    bool isOwn;
+    Schedule choices;
+    bool operator==(const Offer &) const = default;
+  };
+  Offer offer(llvm::StringRef family, const Schedule &problem) const;
+  /// Takes from the problem the forms that the user turned off; gives what is to be said of forms.
+  Schedule switchForms(llvm::StringRef family, Schedule &problem) const;
   mlir::Location loc() { return module.getLoc(); }
   void addWeightBuffer(llvm::StringRef symbol, planir::Recipe recipe, int64_t bits,
                        int64_t rowLength, int64_t panels, int64_t abreast, int64_t bytes,

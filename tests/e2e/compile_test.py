@@ -318,6 +318,51 @@ class Circumstances(Folder):
             self.assertIn(reason, done.stderr)
             self.assertNotIn("!tile", done.stderr)
 
+    def refused(self, target, choices, *found, kv="nvfp4"):
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", target, "--kv", kv, "--buckets", "1,8",
+                        "--schedule", choices, code=2)
+        for text in found:
+            self.assertIn(text, done.stderr)
+
+    def accepted(self, target, *arguments, kv="nvfp4"):
+        self.m3c("compile", NANO, "-o", "p.m3plan", "--target", target, "--kv", kv, "--buckets", "1,8", "--dry-run", *arguments)
+
+    def test_forms_that_a_target_does_not_have(self):
+        self.refused("x86", "attention.tensor=1", "the choice 'attention.tensor=1'",
+                     "kernels of the family attention for x86-avx2", "targets whose kernels have it: sm100\n", "--target sm100")
+        self.refused("x86", "attention.matrix=0", "have it: sm100, sm107, gfx950")  # FP32 activations: not sm90
+        self.refused("x86", "attention.flat=1", "have it: sm100, sm107, gfx950")
+        self.refused("sm90", "attention.shared=1", "have it: gfx950\n")
+        self.refused("sm90", "attention.tensor=0", "have it: sm100\n")
+        self.refused("sm107", "index_score.pair=1", "have it: sm100\n")
+        self.refused("sm100", "attention.tensor=1", "with this model, its cache, activations=f32", kv="bf16")
+        self.refused("sm100", "attention.matrix=0,attention.tensor=1", "'attention.tensor=1'", "no target's kernels have it")
+        self.refused("x86", "block_topk.by_warps=0", "families with choices for x86-avx2", "sm90, sm100, sm107, gfx950\n")
+
+    def test_a_form_is_off_or_on(self):
+        for choice in ("attention.tensor=2", "attention.matrix=7", "attention.flat=3", "index_score.pair=2",
+                       "block_topk.by_warps=2"):
+            name = choice.split(".")[1].split("=")[0]
+            self.refused("sm100", choice, f"0 (off) or 1 (on) is needed for {name}", f"{name} = {choice[-1]} for the family")
+
+    def test_forms_that_a_target_has(self):
+        for choice in ("attention.tensor=1", "attention.tensor=0", "attention.flat=0", "attention.flat=1", "index_score.pair=1",
+                       "index_score.pair=0", "attention.matrix=0,index_score.matrix=0,block_topk.by_warps=0"):
+            self.accepted("sm100", "--schedule", choice)
+        self.accepted("sm100", "--schedule", "attention.matrix=0", kv="bf16")  # instead of the CPU's kernel
+        self.accepted("x86,gfx950", "--schedule", "attention.shared=0")
+
+    def test_several_choices_of_one_argument(self):
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", "sm90", "--kv", "nvfp4", "--buckets", "8", "--dry-run",
+                        "--schedule", "attention.flat=0,attention.parts=3", "--json")
+        self.assertIn("dry_run", done.stdout)
+        for choices, wrong in (("attention.flat=0,,attention.parts=3", "''"), ("attention.flat=0,", "''"),
+                               ("attention.flat=0,parts", "'parts'"), ("a,attention.flat=0", "'a'")):
+            self.refused("sm90", choices, f"{wrong} in '{choices}' is no schedule choice", "with commas between them")
+        (self.root / "a,b.json").write_text('{"attention": {"tensor": 5}}')
+        self.refused("sm100", "a,b.json", "tensor = 5 for the family attention")
+        self.refused("sm100", "c,d.json", "cannot read the schedule file c,d.json")
+
     def test_a_cache_that_cannot_be_written_is_a_warning(self):
         (self.root / "file").write_text("")
         done = self.m3c("compile", NANO, "-o", "p.m3plan", "--chip", self.first_chip(),

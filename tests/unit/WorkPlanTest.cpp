@@ -198,6 +198,11 @@ TEST(WorkPlan, FlatPartsWhereTheyAreShorter) {
     for (int64_t heads : {1, 2, 3, 4})
       for (int64_t rows : {1, 2, 8, 16, 64, 256, 512}) {
         int64_t dense = flatPartsFor(units, rows, heads, 0);
+        // Wanted in any case they are those, and for selections no fewer.
+        int64_t wanted = mostFlatParts(units, rows, heads, 0);
+        EXPECT_EQ(wanted, rows > mostFlatRequests ? 0 : units / heads);
+        EXPECT_LE(flatPartsFor(units, rows, heads, 16), mostFlatParts(units, rows, heads, 16));
+        EXPECT_LE(mostFlatParts(units, rows, heads, 16), wanted);
         if (rows == 1 || rows > mostFlatRequests) {
           EXPECT_EQ(dense, 0);
           continue;

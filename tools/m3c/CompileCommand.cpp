@@ -127,7 +127,7 @@ int runCompile(const CompileArguments &arguments) {
 void addPassOptions(CLI::App &app, CompileArguments &arguments) {
   CompileOptions &options = arguments.options;
   app.add_option("--schedule", arguments.schedule,
-                 "family.choice=number, or a JSON file {family: {choice: number}}");
+                 "family.choice=number,…, or a JSON file {family: {choice: number}}");
   app.add_option("--disable-pass", options.disabledPasses, "leave a pass out, by name");
   app.add_option("--dump-after", options.dumpAfter, "write the IR after this pass, or all")
       ->delimiter(',');

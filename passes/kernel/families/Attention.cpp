@@ -396,22 +396,21 @@ LogicalResult lower(StepLowering &step, Value query, m3::CacheType cacheType, Va
   if (selection)
     shape.selected = cast<RankedTensorType>(selection.getType()).getShape().back();
   Type in = storedElement(query), out = storedElement(result);
-  const bool plain = !step.allows("attention.matrix");
-  const bool matrix = !plain && matrixAttentionServes(shape, cacheType, in, out);
-  Schedule schedule =
-      step.schedule("attention", {{"group", shape.group()},
-                                  {"dims", shape.dims},
-                                  {"kv_heads", shape.kvHeads},
-                                  {"selected", shape.selected},
-                                  {"page_bytes", 2 * cache.slotBytes},
-                                  {"cache_bits", cache.bits()},
-                                  {"activation_bits", in.getIntOrFloatBitWidth()},
-                                  {"plain", plain},
-                                  {"matrix", matrix},
-                                  {"shared", matrix && step.allows("attention.shared") &&
-                                                 sharedAttentionServes(shape, cacheType, in, out)},
-                                  {"tensor", matrix && step.allows("attention.tensor") &&
-                                                 tensorAttentionServes(shape, cacheType, query)}});
+  const bool matrix = matrixAttentionServes(shape, cacheType, in, out);
+  Schedule problem = {{"group", shape.group()},
+                      {"dims", shape.dims},
+                      {"kv_heads", shape.kvHeads},
+                      {"selected", shape.selected},
+                      {"page_bytes", 2 * cache.slotBytes},
+                      {"cache_bits", cache.bits()},
+                      {"activation_bits", in.getIntOrFloatBitWidth()},
+                      {"matrix", matrix},
+                      {"shared", matrix && sharedAttentionServes(shape, cacheType, in, out)},
+                      {"tensor", matrix && tensorAttentionServes(shape, cacheType, query)}};
+  // How pages are shared out decides on the other choices as well.
+  if (std::optional<int64_t> flat = step.overrideOf("attention.flat"))
+    problem["flat"] = *flat;
+  Schedule schedule = step.schedule("attention", problem);
   std::string label = formatv("layers.{0}.attention", layer).str();
   if (schedule.count("tensor_stages") || schedule.count("consumers"))
     return (schedule.count("tensor_stages") ? emitTensorAttention

@@ -308,9 +308,13 @@ private:
 /// Of the choice of blocks; with "warps" several share a list.
 static Schedule topkSchedule(StepLowering &step, int64_t k) {
   Schedule schedule = step.schedule("block_topk", {{"k", k}});
-  if (step.allows("block_topk.by_warps"))
+  std::optional<int64_t> byWarps = step.overrideOf("block_topk.by_warps");
+  if (!byWarps || !schedule.count("warps"))
     return schedule;
-  return {{"by_warps", 0}};
+  if (!*byWarps)
+    return {{"by_warps", 0}};
+  schedule["by_warps"] = 1;
+  return schedule;
 }
 
 /// Launches the scores of `op` for the queries in `query`; gives their buffer.
@@ -323,19 +327,16 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   auto view = [&](ArrayRef<int64_t> sizes, Type element) {
     return tile::ViewType::get(context, sizes, element, tile::Space::Global);
   };
-  const bool plain = !step.allows("index_score.matrix");
-  bool matrix = !plain && shape.heads <= step.chip.matrix.columns &&
-                StagedSlot::serves(cache.type, shape.dims);
+  bool matrix =
+      shape.heads <= step.chip.matrix.columns && StagedSlot::serves(cache.type, shape.dims);
   Schedule schedule = step.schedule(
       "index_score", {{"heads", shape.heads},
                       {"dims", shape.dims},
                       {"page_bytes", cache.indexSlotBytes},
                       {"cache_bits", cache.bits()},
                       {"activation_bits", query.element.getIntOrFloatBitWidth()},
-                      {"plain", plain},
                       {"matrix", matrix},
-                      {"tensor", matrix && step.allows("index_score.tensor") &&
-                                     tensorScoresServe(shape, cache.type, op.getQuery())}});
+                      {"tensor", matrix && tensorScoresServe(shape, cache.type, op.getQuery())}});
   const bool tensor = schedule.count("tensor_stages");
   matrix = schedule.count("consumers");
   std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,

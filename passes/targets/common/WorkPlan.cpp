@@ -24,14 +24,20 @@ int64_t partsOfSelection(int64_t units, int64_t groups) {
 
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected) {
-  int64_t most = std::max<int64_t>(1, units / heads);
-  if (rows == 1 || rows > mostFlatRequests || most == 1)
+int64_t mostFlatParts(int64_t units, int64_t rows, int64_t heads, int64_t selected) {
+  if (rows > mostFlatRequests)
     return 0;
-  if (!selected)
-    return most;
-  int64_t parts = std::min(most, rows * selectionParts),
-          ofRow = partsOfSelection(units, rows * heads);
+  int64_t most = partsFor(units, heads);
+  return selected ? std::min(most, rows * selectionParts) : most;
+}
+
+int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected) {
+  int64_t parts = mostFlatParts(units, rows, heads, selected);
+  if (rows == 1 || partsFor(units, heads) == 1)
+    return 0;
+  if (!selected || !parts)
+    return parts;
+  int64_t ofRow = partsOfSelection(units, rows * heads);
   int64_t byRows = ceilDiv(rows * heads * ofRow, units) * ceilDiv(selected, ofRow);
   return ceilDiv(rows * selected, parts) < byRows ? parts : 0;
 }

@@ -60,6 +60,8 @@ constexpr int64_t mostFlatRequests = 256;
 /// pages, or to `selected` ones: then flat parts are wanted where the longest of them has fewer
 /// pages than a unit would have in parts of rows, with every selection full.
 int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected);
+/// The same where they are wanted in any case; 0 where rows are too many.
+int64_t mostFlatParts(int64_t units, int64_t rows, int64_t heads, int64_t selected);
 
 /// How many of `most` parts planFlat is given. Requests that read the same memory, as rows of one
 /// sequence do, are best cut at the same places, so that what one has read the others find in a

@@ -22,7 +22,7 @@ constexpr int64_t besideRing = 10 * 1024;
 Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
   int64_t rows = problem.at("rows"), heads = problem.at("kv_heads");
   int64_t page = problem.at("page_bytes"), units = chip.facts.units;
-  int64_t selected = problem.at("selected"), flat = flatPartsFor(units, rows, heads, selected);
+  int64_t selected = problem.at("selected"), flat = flatPartsFor(problem, units);
   int64_t ringBytes = chip.sharedBytes - besideRing;
   if (flat) {
     constexpr int64_t consumers = 4; // twelve would have too few registers

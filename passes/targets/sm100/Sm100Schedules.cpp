@@ -2,6 +2,7 @@
 
 #include "compiler/toolchains/CudaCompiler.h"
 #include "passes/targets/common/WorkPlan.h"
+#include "passes/targets/common/gpu/FlatRing.h"
 #include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
@@ -22,7 +23,7 @@ Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
                        {"dequantise_registers", 0},
                        {"feed_registers", 0},
                        {"flat", 0}};
-  if (int64_t flat = flatPartsFor(units, rows, kvHeads, selected)) {
+  if (int64_t flat = flatPartsFor(problem, units)) {
     schedule["parts"] = flat;
     schedule["flat"] = 1;
     schedule["merge"] = 12;

@@ -4,6 +4,10 @@
 // RUN: m3-opt %s --m3-to-tile="chip=sm_107a buckets=8" | FileCheck %s --check-prefix=THREE
 // RUN: m3-opt %s --m3-to-tile="chip=gfx950 buckets=8" | FileCheck %s --check-prefix=WAVES
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=8 schedule=attention.flat=0,attention.parts=4" | FileCheck %s --check-prefix=ROWS
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=8 schedule=attention.flat=0" | FileCheck %s --check-prefix=TABLE
+// RUN: m3-opt %s --m3-to-tile="chip=sm_107a buckets=8 schedule=attention.flat=0" | FileCheck %s --check-prefix=TABLE107
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=1 schedule=attention.flat=1" | FileCheck %s --check-prefix=ASKED
+// RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=8 schedule=attention.flat=2" 2>&1 | FileCheck %s --check-prefix=SWITCH
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=512 schedule=attention.flat=1" 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=8 schedule=attention.loaders=3" 2>&1 | FileCheck %s --check-prefix=THIRDS
 
@@ -54,6 +58,12 @@
 // WAVES: tile.arrive
 
 // ROWS: plan.launch @attention_{{.*}} grid [4, 2, 8]
+// What the target chooses for parts of rows: 132 / (8 rows · 2 KV heads); 3 · 212 / 16 with three work items.
+// TABLE: plan.launch @attention_{{.*}}_consumers8_flat0_meet0_merge12_parts8_{{.*}} grid [8, 2, 8]
+// TABLE107: plan.launch @attention_{{.*}}_flat0_meet0_merge12_parts39_residents3_{{.*}} grid [39, 2, 8]
+// Flat where parts of rows are as good.
+// ASKED: plan.launch @attention_{{.*}}_flat1_merge12_parts66_{{.*}} grid [66, 2, 1]
+// SWITCH: 0 (off) or 1 (on) is needed for flat
 
 // THIRDS: attention with flat=1 and loaders=3: 32 pages are listed at a time
 // MANY: attention.flat shares out the pages of 256 rows at most, the step has 512; leave it to the target's table

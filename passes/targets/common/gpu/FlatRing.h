@@ -2,8 +2,19 @@
 #pragma once
 
 #include "passes/targets/common/Target.h"
+#include "passes/targets/common/WorkPlan.h"
 
 namespace m3c {
+
+/// Flat parts for a chip of so many units, 0 for parts of rows: what the user asked for (the
+/// problem's `flat`), else what is shorter; of selections only where the target wants them.
+inline int64_t flatPartsFor(const Schedule &problem, int64_t units, bool selections = true) {
+  int64_t rows = problem.at("rows"), heads = problem.at("kv_heads");
+  int64_t selected = problem.at("selected");
+  if (auto asked = problem.find("flat"); asked != problem.end())
+    return asked->second ? mostFlatParts(units, rows, heads, selected) : 0;
+  return selected && !selections ? 0 : flatPartsFor(units, rows, heads, selected);
+}
 
 /// Stages of one page each that fit `bytes` of shared memory. The sums of `consumers` warps lie
 /// beside them, since the ring goes on over the ends of rows: those of sixteen heads, with two

@@ -7,9 +7,8 @@ namespace m3c {
 
 /// Flat parts; nothing where parts of rows are as good.
 static Schedule flatAttention(const Schedule &problem, const PageChip &chip) {
-  int64_t selected = problem.at("selected");
-  int64_t parts = flatPartsFor(chip.units, problem.at("rows"), problem.at("kv_heads"), selected);
-  if (!parts || (selected && !chip.flatSelections))
+  int64_t parts = flatPartsFor(problem, chip.units, chip.flatSelections);
+  if (!parts)
     return {};
   return {{"consumers", chip.flatConsumers},
           {"loaders", 1},
