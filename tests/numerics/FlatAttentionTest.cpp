@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 using namespace m3c::numerics;
 using namespace m3c::interpreter;
@@ -177,49 +178,144 @@ TEST(FlatAttention, TheSameBitsWhoeverComesLast) {
 
 //===- Planted faults -------------------------------------------------------------------------===//
 
-constexpr TextFault textFaults[] = {
+/// In both the kernel by mma.sync (sm_107a) and the one in tensor memory (sm_100a).
+constexpr TextFault flatFaults[] = {
     {"StretchOnePageShort",
      R"((i64 \w+ = select\((\w+), \w+, (\w+)\);\s+i64 \w+ = select\(\2, )(\w+)(, \3\);))",
      "$1$4 - i64(1)$5"},
-    {"SumMissesTheLastPart", R"((bool \w+ = it\w+ < r\w+);)", "$1 - i64(1);"},
+    {"StretchBeginsOnePageLate",
+     R"((i64 \w+ = select\((\w+), )(\w+)(, (\w+)\);\s+i64 \w+ = select\(\2, \w+, \5\);))",
+     "$1$3 + i64(1)$4"},
+    {"SumMissesTheLastPart", R"((it\w+ < r\w+);)", "$1 - i64(1);"},
     {"SumBeforeTheLastPartHasCome", R"(arriveLast\(([^,]+), (\w+)\))", "arriveLast($1, $2 - 1)"},
     {"OneSlotForTwoRowsOfAPart", R"(= blockX \+ it\w+;)", "= blockX;"},
     {"RowsReadBeforeTheyAreLaid", R"(\n    barrier\(\);)", "\n"},
-    {"SumsReadBeforeAllWarpsHaveTheirs",
-     R"((\* 32 \+ 16\);[^\n]*\n[^\n]*\n +)barrierOf\(1, 128\);)", "$1"},
-    {"SumsOverwrittenBeforeTheyAreRead",
-     R"((storeSpread[^\n]*\n +\}\n +\}\n[^\n]*\n +)barrierOf\(1, 128\);)", "$1"},
     {"PagesOfTheRowBefore",
      R"(i32 (\w+) = convert<i32>\((e\w+)\);(\s+auto t\w+ = map<[^\n]*\n\s+auto s\w+ = x\w+ < \1;\s+auto s\w+ = x\w+ \+ i32\(1\);))",
      "i32 $1 = convert<i32>($2) + 1;$3"},
 };
 
-class FlatKernels : public testing::TestWithParam<TextFault> {};
+/// In the kernel by mma.sync.
+constexpr TextFault matrixFaults[] = {
+    {"SumsReadBeforeAllWarpsHaveTheirs",
+     R"((\* 32 \+ 16\);[^\n]*\n[^\n]*\n +)barrierOf\(1, 128\);)", "$1"},
+    {"SumsOverwrittenBeforeTheyAreRead",
+     R"((storeSpread[^\n]*\n +\}\n +\}\n[^\n]*\n +)barrierOf\(1, 128\);)", "$1"},
+};
 
-TEST_P(FlatKernels, WithAFaultAreFound) {
-  Scene scene(sceneOf(rowsOfLengths({900, 1, 300, 129, 2}), false, false));
-  KernelProgram built(Scene::module(scene.spec), "sm_107a", 8, flat(4, 2));
-  plant(built, "sm_107a", "attention", GetParam());
-  try {
-    built.run(scene.input());
-  } catch (const m3c::Error &error) {
-    bool emulator = error.summary().find("fails in the emulator") != std::string::npos;
-    bool counter = error.summary().find("a counter is not zero") != std::string::npos;
-    EXPECT_TRUE(emulator || counter) << error.what();
-    return;
-  }
-  std::vector<float> found = valuesOf(built, scene);
+/// In the kernel in tensor memory: gates of its roles. 6: pages dequantised, 7: scores, 8: weights,
+/// 9: all scores of a row's queries.
+constexpr TextFault tensorFaults[] = {
+    {"QueriesReplacedWithoutAWait", R"(gates9\.waitFull\(\w+\);)", ""},
+    {"QueriesReplacedOnePhaseEarly", R"((gates9\.waitFull\(\w+))", "$1 - 1"},
+    {"QueriesAwaitedAPhaseThatNeverEnds", R"((gates9\.waitFull\(\w+))", "$1 + 1"},
+    {"QueriesFreeAfterTheRowsFirstPage",
+     R"(== (s\w+);(\s+bool s\w+ = it\w+ < s\w+;\s+bool s\w+ = s\w+ & s\w+;\s+if \(s\w+\) \{\s+gates9))",
+     "<= $1;$2"},
+    {"MeansOfTheRowBeforeGoOn", R"((tensorProductF16<16>\([^)]*, )s\w+\);)", "$1true);"},
+    {"MeansBeginAnewOnEachPage", R"((tensorProductF16<16>\([^)]*, )s\w+\);)", "$1false);"},
+    {"MeansReadBeforeTheirProductHasEnded", R"((\n          )gates8\.waitEmpty\(s\w+\);)", "$1"},
+    {"MeansRescaledWhileAProductAdds", R"(gates8\.waitEmpty\(it\w+\);)", ""},
+    {"ProductBeforeItsWeights", R"(gates8\.waitFull\(\w+\);)", ""},
+    {"LengthsReadBeforeTheyAreListed",
+     R"((gates7\.waitFull\(it\w+\);[^\n]*\n\s+)gates6\.waitFull\(it\w+\);)", "$1"},
+    {"LeavesBeforeTheLastProductsTell", R"(\n        gates6\.waitEmpty\(\w+\);)", "\n"},
+    {"SumsOfWarpsReadTooEarly", R"((storeLanes\(v\w+, [^\n]*\n\s+\}\n\s+)barrierOf\(1, 128\);)",
+     "$1"},
+    {"SlotsOfAnotherHead", R"(= blockY (\* s\w+;\s+i64 \w+ = blockX \+))", "= 0 $1"},
+};
+
+/// In a stretch of more pages than are listed at once, and than tensor memory holds.
+constexpr TextFault longFaults[] = {
+    {"LengthsOverwrittenWhileTheyAreRead", R"(% i64\(64\))", "% i64(32)"},
+};
+constexpr TextFault longTensorFaults[] = {
+    {"PagesOverwrittenBeforeTheyAreMultiplied", R"((\n          )gates6\.waitEmpty\(it\w+\);)",
+     "$1"},
+};
+
+/// Of the device headers of the kernel in tensor memory.
+constexpr HeaderFault headerFaults[] = {
+    {"RingTooShallow", "memory.h",
+     "waitFor(empty + stage(i), parity(i) ^ 1); // the phase before the first counts as ended", ""},
+    {"GatesTooShallow", "tensor.h",
+     "void waitEmpty(i64 i) { waitFor(empty + stage(i), parity(i) ^ 1); }",
+     "void waitEmpty(i64) {}"},
+    {"WrongPhase", "tensor.h", "waitFor(full + stage(i), parity(i));",
+     "waitFor(full + stage(i), parity(i) ^ 1);"},
+    {"MissingFenceBeforeASignal", "tensor.h",
+     "void signal(u64 *barrier) {\n    tensorFenceBefore();", "void signal(u64 *barrier) {"},
+    {"MissingFenceAfterAWait", "tensor.h", "    }\n    tensorFenceAfter();\n  }", "    }\n  }"},
+    {"QueriesNotFenced", "tensor.h", "  fenceForProducts();\n  warpBarrier();", "  warpBarrier();"},
+    {"LastArriverTooMany", "memory.h", "(i32)expected - 1", "(i32)expected"},
+};
+
+/// Builds the kernels of a step of long and short rows with a fault and sees that it is found:
+/// reported by the emulator, a meeting that nobody ended, or results out of bounds, however copies
+/// and products land.
+void expectFound(const std::string &chip, const std::function<void(KernelProgram &)> &fault,
+                 const std::vector<int32_t> &lengths = {900, 1, 300, 129, 2}, int parts = 4) {
+  Scene scene(sceneOf(rowsOfLengths(lengths), false, false));
   Tensor expected = scene.attention(nullptr);
+  KernelProgram built(Scene::module(scene.spec), chip, 8, flat(parts, 2));
+  fault(built);
   double worst = 0;
-  for (size_t i = 0; i < expected.reals.size(); ++i) {
-    double distance = std::fabs(double(found[i]) - expected.reals[i]);
-    worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
+  for (unsigned times : {1, 2, 3}) {
+    StepInput input = scene.input();
+    input.times = times;
+    try {
+      built.run(input);
+    } catch (const m3c::Error &error) {
+      bool emulator = error.summary().find("fails in the emulator") != std::string::npos;
+      bool counter = error.summary().find("a counter is not zero") != std::string::npos;
+      EXPECT_TRUE(emulator || counter) << error.what();
+      return;
+    }
+    std::vector<float> found = valuesOf(built, scene);
+    for (size_t i = 0; i < expected.reals.size(); ++i) {
+      double distance = std::fabs(double(found[i]) - expected.reals[i]);
+      worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
+    }
+    if (worst > bound(scene))
+      return;
   }
-  EXPECT_GT(worst, bound(scene));
+  ADD_FAILURE() << "no report, and results are within " << worst << " of the reference";
 }
 
-INSTANTIATE_TEST_SUITE_P(Planted, FlatKernels, testing::ValuesIn(textFaults),
-                         [](const testing::TestParamInfo<TextFault> &info) {
+class FlatKernels : public testing::TestWithParam<std::tuple<const char *, TextFault>> {};
+TEST_P(FlatKernels, WithAFaultAreFound) {
+  auto [chip, fault] = GetParam();
+  expectFound(chip, [&](KernelProgram &built) { plant(built, chip, "attention", fault); });
+}
+
+class LongStretches : public testing::TestWithParam<std::tuple<const char *, TextFault>> {};
+TEST_P(LongStretches, WithAFaultAreFound) {
+  auto [chip, fault] = GetParam();
+  expectFound(
+      chip, [&](KernelProgram &built) { plant(built, chip, "attention", fault); }, {4400, 1}, 1);
+}
+
+class FlatHeaders : public testing::TestWithParam<HeaderFault> {};
+TEST_P(FlatHeaders, WithAFaultAreFound) {
+  expectFound("sm_100a", [](KernelProgram &built) { plant(built, "sm_100a", GetParam()); });
+}
+
+template <size_t Count> auto planted(const char *chip, const TextFault (&faults)[Count]) {
+  return testing::Combine(testing::Values(chip), testing::ValuesIn(faults));
+}
+std::string nameOf(const testing::TestParamInfo<std::tuple<const char *, TextFault>> &info) {
+  return std::get<1>(info.param).name;
+}
+INSTANTIATE_TEST_SUITE_P(Planted, FlatKernels, planted("sm_107a", flatFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(PlantedMatrix, FlatKernels, planted("sm_107a", matrixFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(PlantedTensor, FlatKernels, planted("sm_100a", flatFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(PlantedTensorGates, FlatKernels, planted("sm_100a", tensorFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(Planted, LongStretches, planted("sm_107a", longFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(PlantedTensor, LongStretches, planted("sm_100a", longFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(PlantedTensorGates, LongStretches, planted("sm_100a", longTensorFaults),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Planted, FlatHeaders, testing::ValuesIn(headerFaults),
+                         [](const testing::TestParamInfo<HeaderFault> &info) {
                            return info.param.name;
                          });
 

@@ -270,23 +270,24 @@ void KernelProgram::run(const StepInput &input) {
   };
   std::vector<std::unique_ptr<hal::Module>> modules;
   std::vector<std::unique_ptr<hal::Kernel>> loaded;
-  for (const Launch &launch : launches) {
-    if (!StringRef(launch.label).ends_with(input.only))
-      continue;
-    const BuiltKernel &built = kernels.at(launch.kernel);
-    modules.push_back(built.standsIn ? device->loadFallback(built.code, launch.kernel)
-                                     : device->load(built.code, launch.kernel));
-    loaded.push_back(modules.back()->kernel(launch.kernel, built.shape));
-    std::vector<uint64_t> parameters;
-    for (const Argument &argument : launch.arguments)
-      parameters.push_back(value(argument));
-    auto size = [&](int d) {
-      int64_t per = launch.blocksPerItem[d];
-      return uint32_t(per ? (blocks + per - 1) / per : launch.count[d]);
-    };
-    hal::Grid grid = {size(0), size(1), size(2)};
-    stream->launch(*loaded.back(), grid, parameters, launch.label);
-  }
+  for (unsigned time = 0; time < input.times; ++time)
+    for (const Launch &launch : launches) {
+      if (!StringRef(launch.label).ends_with(input.only))
+        continue;
+      const BuiltKernel &built = kernels.at(launch.kernel);
+      modules.push_back(built.standsIn ? device->loadFallback(built.code, launch.kernel)
+                                       : device->load(built.code, launch.kernel));
+      loaded.push_back(modules.back()->kernel(launch.kernel, built.shape));
+      std::vector<uint64_t> parameters;
+      for (const Argument &argument : launch.arguments)
+        parameters.push_back(value(argument));
+      auto size = [&](int d) {
+        int64_t per = launch.blocksPerItem[d];
+        return uint32_t(per ? (blocks + per - 1) / per : launch.count[d]);
+      };
+      hal::Grid grid = {size(0), size(1), size(2)};
+      stream->launch(*loaded.back(), grid, parameters, launch.label);
+    }
   stream->synchronize();
   for (std::vector<std::byte> &buffer : memory)
     placement.readBack(buffer);

@@ -54,6 +54,9 @@ struct StepInput {
   std::string only;  ///< run launches whose label ends so; empty: all
   std::map<std::string, std::vector<float>> given; ///< first contents of buffers, by name
   int64_t poolPages = 0, pageBytes = 0; ///< of the pool; pages that the batch names are filled
+  /// How often all launches run, one after the other: what is asynchronous on an emulated device
+  /// lands early in its first launch, late in the second, at random in the third.
+  unsigned times = 1;
 };
 
 /// One bucket of one module for one chip, built.
