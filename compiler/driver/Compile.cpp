@@ -179,8 +179,8 @@ private:
   CacheKey planKey() const {
     CacheKey key("plan");
     key.add("checkpoint", model.digests.all())
-        .add("cache", cacheChoice.type + " " + cacheChoice.grid)
-        .add("activations", options.activations)
+        .add("cache", cacheChoice.type + " " + cacheChoice.grid + ": " + cacheChoice.why)
+        .add("activations", options.activations + ": " + activationsRule)
         .add("part", fmt::format("{} {}", options.shard, options.layers))
         .add("buckets", fmt::format("{}", fmt::join(options.buckets, ",")))
         .add("sources", options.keepSources ? "kept" : "")

@@ -374,18 +374,34 @@ void noteOneTile(Schedule &schedule, int64_t rows) {
   schedule["one_tile"] = 1;
 }
 
-void setPanels(Schedule &schedule, int64_t panels) {
-  schedule.at("panels") = panels;
-  if (!usesFragments(schedule))
-    return;
-  int64_t &split = schedule.at("k_split");
-  while (panels % (schedule.at("warps") / split)) // fewer panels: more warps along K
+/// Warps along K where the work item has `panels`: fewer panels leave more warps to K.
+static int64_t splitOf(const Schedule &schedule, int64_t panels) {
+  int64_t split = schedule.at("k_split");
+  while (panels % (schedule.at("warps") / split))
     split *= 2;
+  return split;
 }
 
+void setPanels(Schedule &schedule, int64_t panels) {
+  schedule.at("panels") = panels;
+  if (usesFragments(schedule))
+    schedule.at("k_split") = splitOf(schedule, panels);
+}
+
+/// As many panels as the table says, or the next smaller number that divides the weight's, and with
+/// which neither a warp's accumulators nor the sums of the warps take more room than in the table.
 static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int64_t panelUnit) {
-  int64_t panels = std::max(schedule.at("panels"), panelUnit);
-  while (panels > panelUnit && (weight.panels % panels || panels % panelUnit))
+  auto warpPanels = [&](int64_t panels) {
+    return panels * splitOf(schedule, panels) / schedule.at("warps");
+  };
+  const int64_t most = std::max(schedule.at("panels"), panelUnit);
+  const int64_t mostOfWarp = warpPanels(most), mostSums = most * splitOf(schedule, most);
+  auto fits = [&](int64_t panels) {
+    return weight.panels % panels == 0 && panels % panelUnit == 0 &&
+           warpPanels(panels) <= mostOfWarp && panels * splitOf(schedule, panels) <= mostSums;
+  };
+  int64_t panels = most;
+  while (panels > panelUnit && !fits(panels))
     --panels;
   setPanels(schedule, panels);
   return schedule;

@@ -1,6 +1,10 @@
 // C++20 over m3c.h: handles that release themselves, failures as exceptions. Header only.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "m3c.hpp is C++20: build with -std=c++20, in CMake CMAKE_CXX_STANDARD 20"
+#endif
+
 #include "m3c.h"
 
 #include <cstdint>

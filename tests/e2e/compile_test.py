@@ -75,6 +75,31 @@ class Compile(Folder):
             first = re.search(r"LDG\.E\.NA\.128|ACQBULK", path.read_text())
             self.assertIn("LDG", first.group(), path.name)
 
+    def test_any_width_fits_a_gpu(self):
+        # Panels of 16 outputs that no power of two divides; heads that are rotated in part, or in pieces.
+        with open(os.path.join(DATA, "m31-mid", "config.json")) as file:
+            config = json.load(file)
+        text = config["text_config"]
+        rotated = [{"rotary_dim": dims, "partial_rotary_factor": dims / 128} for dims in (2, 32, 48)]
+        for change in ({"hidden_size": 224}, {"hidden_size": 480}, {"vocab_size": 33040}, *rotated):
+            with self.subTest(**change):
+                folder = self.root / "odd"
+                folder.mkdir(exist_ok=True)
+                (folder / "config.json").write_text(json.dumps({**config, "text_config": {**text, **change}}))
+                self.m3c("compile", folder, "--target", "sm90", "--kv", "nvfp4", "--dry-run")
+
+    def test_extract_writes_the_text_of_each_target(self):
+        # rope_table is a kernel of both, with one name and two texts.
+        self.compile("p.m3plan", "--target", "x86,sm90", "--kv", "nvfp4", "--buckets", "1", "--layers", "1", "--keep-sources",
+                     checkpoint=os.path.join(DATA, "m31-full"))
+        kernels = json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)["kernels"]
+        gpu = [kernel["name"] for kernel in kernels if "sm_90a" in [o["chip"] for o in kernel["objects"]]]
+        self.m3c("extract", "p.m3plan", "-o", "gpu", "--target", "sm90")
+        self.assertEqual({path.name for path in (self.root / "gpu/source").iterdir()}, {name + ".cu" for name in gpu})
+        self.m3c("extract", "p.m3plan", "-o", "all")
+        shared = [path for path in (self.root / "all/source").glob("rope_table_*")]
+        self.assertEqual(sorted(path.suffix for path in shared), [".cpp", ".cu"])
+
     def test_parts_of_a_model_are_for_measuring(self):
         part = ["--shard", "tp2", "--layers", 1, "--chip", self.first_chip()]
         done = self.m3c("compile", NANO, "-o", self.root / "part.m3plan", *part, code=1)
@@ -101,6 +126,9 @@ class Compile(Folder):
         a, b, c = ((self.root / f"{name}.m3plan").read_bytes() for name in "abc")
         self.assertEqual(a, b)
         self.assertEqual(a, c)
+        # The plan says why it has its cache: by rule, or as asked for.
+        self.assertFalse(self.compile("e.m3plan", "--kv", "nvfp4", *one)["from_cache"])
+        self.assertIn("--kv", self.m3c("explain", "e.m3plan").stdout)
         # The folder's place is in no key and in no plan.
         shutil.copytree(NANO, self.root / "moved")
         moved = self.compile("d.m3plan", *one, checkpoint=self.root / "moved")

@@ -8,7 +8,9 @@
 #include "runtime/plan/List.h"
 #include "tools/m3c/Commands.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -58,18 +60,29 @@ private:
 
   void writeKernel(const plan::Kernel &kernel) {
     std::string name = fileNameOf(kernel.name()->str());
-    if (kernel.source_section() >= 0)
-      write("source/" + name + suffixes(kernel.objects()->Get(0)->chip()->str()).first,
-            file.sectionBytes(uint32_t(kernel.source_section())));
     for (const plan::CodeObject *object : plan::list(kernel.objects())) {
       if (!chips.contains(object->chip()->str()))
         continue;
+      if (object->source_section() >= 0)
+        writeSource(name, object->chip()->str(),
+                    file.sectionBytes(uint32_t(object->source_section())));
       std::string stem = fmt::format("code/{}.{}", name, fileNameOf(object->chip()->str()));
       std::span<const std::byte> code = file.sectionBytes(object->section());
       write(stem + suffixes(object->chip()->str()).second, code);
       if (options.disassembly)
         writeText(stem + ".s", disassembly(name, object->chip()->str(), code));
     }
+  }
+
+  /// Chips of a target mostly have the same text of a kernel, which is then written once.
+  void writeSource(const std::string &name, const std::string &chip,
+                   std::span<const std::byte> text) {
+    std::string suffix = suffixes(chip).first, path = "source/" + name + suffix;
+    auto [place, isNew] = sources.try_emplace(path, text);
+    if (isNew)
+      write(path, text);
+    else if (!std::ranges::equal(place->second, text))
+      write(fmt::format("source/{}.{}{}", name, fileNameOf(chip), suffix), text);
   }
 
   static std::pair<std::string, std::string> suffixes(const std::string &chip) {
@@ -108,6 +121,7 @@ private:
 
   const plan::PlanFile &file;
   const ExtractOptions &options;
+  std::map<std::string, std::span<const std::byte>> sources; ///< written, by path
   std::filesystem::path root;
   std::set<std::string> chips;
   std::vector<std::string> written;

@@ -261,13 +261,17 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
   };
   auto headsInMemory = [&] {
     Value head = kb.alloc({headRows, shape.headDim}, kb.f32Type());
-    kb.forLoop(zero, kb.index(panelsPerHead), panels, [&](Value part) {
+    auto addPart = [&](Value part) {
       product(part, [&](Value acc, Value row) {
         auto type = cast<tile::TileType>(acc.getType());
         kb.store(acc, head, {kb.sub(row, rowBegin), kb.mul(part, panelOutputs)},
                  {type.getRows(), type.getCols()});
       });
-    });
+    };
+    if (panels == panelsPerHead) // may wait for the launch before, which no loop may
+      addPart(zero);
+    else
+      kb.forLoop(zero, kb.index(panelsPerHead), panels, addPart);
     kb.barrier();
     kb.eachByWarpOfCluster(rowBegin, rowEnd, [&](Value row) {
       finishRow(row,

@@ -69,12 +69,20 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
       Value position = kb.loadScalar(kb.parameter(1), {row}, kb.i32Type());
       auto &b = kb.builder();
       Value p = arith::SIToFPOp::create(b, b.getF32Type(), position);
-      for (int64_t i = 0; i < half; ++i) {
-        // One rounding of the frequency, one of the angle (model.md §2).
-        Value angle = kb.mulf(p, kb.f32(formats::ropeFrequency(theta, i, rotary)));
-        kb.storeScalar(math::CosOp::create(b, angle), kb.parameter(2), {row, kb.index(i)});
-        kb.storeScalar(math::SinOp::create(b, angle), kb.parameter(2), {row, kb.index(half + i)});
-      }
+      // One rounding of the frequency, one of the angle (model.md §2).
+      Value angles = kb.map(kb.iota(half), 1, half, [&](ValueRange args) {
+        Value frequency = kb.f32(formats::ropeFrequency(theta, 0, rotary));
+        for (int64_t i = 1; i < half; ++i)
+          frequency = kb.selectf(kb.equal(args[0], kb.i32(i)),
+                                 kb.f32(formats::ropeFrequency(theta, i, rotary)), frequency);
+        return kb.mulf(p, frequency);
+      });
+      auto put = [&](int64_t column, function_ref<Value(Value)> of) {
+        Value values = kb.map(angles, 1, half, [&](ValueRange args) { return of(args[0]); });
+        kb.store(values, kb.parameter(2), {row, kb.index(column)}, {1, half});
+      };
+      put(0, [&](Value x) { return Value(math::CosOp::create(b, x)); });
+      put(half, [&](Value x) { return Value(math::SinOp::create(b, x)); });
     });
     return kb.finish();
   });

@@ -92,7 +92,7 @@ private:
     meeting.meet(kb.index(0));
     products.nameTokens();
     Value team = kb.div(warp, pageWarps);
-    Value token = kb.mul(kb.rem(warp, pageWarps), stepTokens);
+    Value token = kb.mul(kb.rem(warp, pageWarps), stepTokens), before = kb.toI32(token);
     kb.forLoop(rows.first, kb.add(rows.last, 1), 1, [&](Value row) {
       auto [from, to] = rows.ownOf(row);
       Value use = kb.sub(from, rows.begin), end = kb.sub(to, rows.begin);
@@ -101,7 +101,7 @@ private:
       Values added = kb.forLoop(kb.add(use, turn), end, teams, products.nothing().all(),
                                 [&](Value use, ValueRange carried) {
                                   Value stage = kb.wait(ring, use);
-                                  Value seen = kb.sub(lists.seen(use), token);
+                                  Value seen = kb.sub(kb.toI32(lists.seen(use)), before);
                                   Values next = products.added(stage, token, seen, carried);
                                   kb.release(ring, use);
                                   return next;

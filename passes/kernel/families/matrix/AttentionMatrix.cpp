@@ -50,8 +50,8 @@ public:
     readSelection();
     kb.when(kb.less(row, batch.rows), [&] {
       divide();
-      kb.barrier(); // the ring's barriers are made
-      if (cluster)  // all of them meet
+      kb.barrier();              // the ring's barriers are made
+      if (cluster || parts == 1) // all of a cluster meet
         return work();
       kb.when(kb.less(part, used), [&] { work(); });
     });
@@ -104,6 +104,12 @@ private:
           });
       Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
       count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
+    }
+    if (parts == 1) { // plain numbers leave registers to the products
+      begin = kb.index(0);
+      end = count;
+      used = kb.index(1);
+      return;
     }
     EmittedShare share = emitShare(kb, count, kb.index(parts), part);
     begin = share.begin;
@@ -161,12 +167,14 @@ private:
   void attend() {
     prepare();
     Value warp = kb.warpId();
-    Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens);
+    Value first = kb.mul(kb.rem(warp, pageWarps), stepTokens), before = kb.toI32(first);
     AttentionState start = products.nothing();
-    Values added = kb.forLoop(kb.div(warp, pageWarps), kb.sub(end, begin), consumers / pageWarps,
-                              start.all(), [&](Value use, ValueRange carried) {
+    const int64_t teams = consumers / pageWarps;
+    Value team = teams == 1 ? kb.index(0) : kb.div(warp, pageWarps);
+    Values added = kb.forLoop(team, kb.sub(end, begin), teams, start.all(),
+                              [&](Value use, ValueRange carried) {
                                 Value stage = kb.wait(ring, use);
-                                Value seen = kb.sub(seenOf(use), first);
+                                Value seen = kb.sub(seenOf(use), before);
                                 Values next = products.added(stage, first, seen, carried);
                                 kb.release(ring, use);
                                 return next;
@@ -185,12 +193,13 @@ private:
     products.nameTokens();
   }
 
-  /// How many keys of the use's page the row may see: 128 or more, all of them.
+  /// How many keys of the use's page the row may see, an i32: 128 or more, all of them.
   Value seenOf(Value use) {
     Value place = kb.add(begin, use);
     if (selection) // what the loader of this page has stored
-      return kb.loadIndex(seenKeys, {loaders == 1 ? kb.index(0) : kb.rem(use, loaders), place});
-    return kb.sub(kb.add(position, 1), kb.mul(place, m3::blockTokens));
+      return kb.loadScalar(seenKeys, {loaders == 1 ? kb.index(0) : kb.rem(use, loaders), place},
+                           kb.i32Type());
+    return kb.toI32(kb.sub(kb.add(position, 1), kb.mul(place, m3::blockTokens)));
   }
 
   //===- Sums

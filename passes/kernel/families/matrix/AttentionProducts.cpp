@@ -23,10 +23,13 @@ void AttentionProducts::loadQueries(Value query, Value head) {
 Values AttentionProducts::added(Value stage, Value first, Value seen, ValueRange carried) {
   auto add = [&](Value limit) { return step(stage, first, limit, AttentionState::of(carried)); };
   return kb.choose(
-      kb.less(seen, kb.index(stepTokens)),
+      kb.less(seen, kb.i32(stepTokens)),
       [&] {
+        auto limit = [&] {
+          return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), seen);
+        };
         return kb.choose(
-            kb.less(kb.index(0), seen), [&] { return add(seen); },
+            kb.less(kb.i32(0), seen), [&] { return add(limit()); },
             [&] { return Values(carried.begin(), carried.end()); });
       },
       [&] { return add({}); });

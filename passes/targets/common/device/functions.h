@@ -61,15 +61,31 @@ M3_INLINE f64 cosinePolynomial(f64 r) {
   p = p * s - 0.5;
   return 1 + s * p;
 }
-M3_INLINE f32 cosine(f32 angle) {
+M3_INLINE f32 cosineOf(f32 angle) {
   Turn turn = reduceAngle(angle);
   f64 value = turn.quadrant & 1 ? sinePolynomial(turn.r) : cosinePolynomial(turn.r);
   return (f32)(turn.quadrant == 1 || turn.quadrant == 2 ? -value : value);
 }
-M3_INLINE f32 sine(f32 angle) {
+M3_INLINE f32 sineOf(f32 angle) {
   Turn turn = reduceAngle(angle);
   f64 value = turn.quadrant & 1 ? cosinePolynomial(turn.r) : sinePolynomial(turn.r);
   return (f32)(turn.quadrant >= 2 ? -value : value);
+}
+/// The function of each lane, one after the other.
+template <class V, class F> M3_INLINE V eachLane(V x, F function) {
+  if constexpr (LaneCount<V>::value == 1) {
+    return function(x);
+  } else {
+    for (int lane = 0; lane < LaneCount<V>::value; ++lane)
+      x[lane] = function(x[lane]);
+    return x;
+  }
+}
+template <class V> M3_INLINE V cosine(V angle) {
+  return eachLane(angle, [](f32 x) { return cosineOf(x); });
+}
+template <class V> M3_INLINE V sine(V angle) {
+  return eachLane(angle, [](f32 x) { return sineOf(x); });
 }
 
 /// Nearest BF16 (ties to even) of an FP32 value, as FP32.

@@ -166,6 +166,15 @@ M3_INLINE void initBarrier(u64 *barrier, u32 arrivals) {
                "r"(arrivals)
                : "memory");
 }
+/// Adds one; the number before. Who counts later sees what this work item's threads stored before a
+/// barrier in front of it, in all threads behind the next barrier (PTX ISA, "atom", .acq_rel, and
+/// "Causality order"). On an H200 two fences around a relaxed addition take 0.3 µs more.
+M3_INLINE i32 countIn(i32 *counter) {
+  i32 before;
+  asm volatile("atom.acq_rel.gpu.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+
 /// PTX ISA, "fence.mbarrier_init": barriers that this thread made are seen by copies.
 M3_INLINE void fenceBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

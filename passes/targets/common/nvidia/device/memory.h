@@ -28,11 +28,9 @@ M3_INLINE bool arriveLast(i32 *counter, i64 expected) {
   bool last = false;
   barrier();
   if (threadIdx.x == 0) {
-    __threadfence(); // what the other threads stored before the barrier included
-    last = atomicAdd(counter, 1) == (i32)expected - 1;
+    last = countIn(counter) == (i32)expected - 1;
     if (last)
       storeAt(counter, 0);
-    __threadfence();
   }
   return __syncthreads_or(last);
 }

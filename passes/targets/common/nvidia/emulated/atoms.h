@@ -58,6 +58,8 @@ M3_INLINE u32 multiplyBf16(u32 a, u32 b) {
 M3_INLINE int4 loadOnce(const int4 *p) { return loadAt(p); }
 M3_INLINE u16 loadOnce(const u16 *p) { return loadAt(p); }
 
+M3_INLINE i32 countIn(i32 *counter) { return atomicAdd(counter, 1); }
+
 /// A prefetch changes nothing and never faults.
 M3_INLINE void prefetchLine(const u8 *) {}
 
