@@ -164,6 +164,20 @@ static OpenedDevice openEmulated(const plan::Tables &tables, const std::string &
           target, true};
 }
 
+/// The plan's targets that are not of this machine's processor: the emulator may have them.
+static std::string othersThanCpu(const plan::Tables &tables) {
+  const DeviceInfo cpu = createHostDriver()->devices().front();
+  std::vector<std::string> names;
+  for (const plan::Target *target : plan::list(tables.targets())) {
+    bool isOfCpu = false;
+    for (const auto *feature : plan::list(target->required_features()))
+      isOfCpu |= cpu.supports(feature->str());
+    if (!isOfCpu)
+      names.push_back(target->name()->str());
+  }
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
 OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planName,
                            const DeviceOptions &options) {
   if (!options.emulate.empty())
@@ -194,10 +208,13 @@ OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planNa
                                  devices[i].name));
     }
   }
+  std::string next =
+      "compile the plan for a target that this machine runs: `m3c targets` lists them";
+  if (std::string others = othersThanCpu(tables); !others.empty())
+    next += fmt::format(", or emulate: `--emulate {}`, of a plan with --keep-sources", others);
   throw Error(fmt::format("{} has no code for {}", planName,
                           options.device.empty() ? "this machine" : "device " + options.device),
-              planName, refused.empty() ? "the plan has no targets" : refused,
-              "compile the plan for a target that this machine runs: `m3c targets` lists them");
+              planName, refused.empty() ? "the plan has no targets" : refused, next);
 }
 
 } // namespace m3c::hal

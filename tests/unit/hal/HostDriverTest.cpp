@@ -100,6 +100,7 @@ TEST(HostDriver, PlanForAnotherMachineIsRefusedWithTheReason) {
   } catch (const Error &error) {
     EXPECT_NE(std::string(error.what()).find("magic9"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("toy.m3plan"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("--emulate"), std::string::npos);
   }
 }
 
