@@ -68,29 +68,20 @@ M3_INLINE Bytes shuffleBytes(Bytes from, Bytes indices) {
 M3_INLINE Bytes inBothHalves(u64 first, u64 second) {
   return bitsAs<Bytes>(Vec<u64, 4>{first, second, first, second});
 }
-/// The first or last eight bytes of each half: those of `a` and `b` in turn.
-M3_INLINE Bytes interleave(Bytes a, Bytes b, bool last) {
-  return last ? __builtin_shufflevector(a, b, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46,
-                                        15, 47, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30,
-                                        62, 31, 63)
-              : __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7,
-                                        39, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54,
-                                        23, 55);
-}
 
-/// A code of each word, times its scale. One table look-up makes 32 codes the lower bytes of BF16
-/// values 72 + code (the upper byte is the same for all); (72 + code) · scale − 72 · scale is
-/// exact. The words of four outputs are sorted before, bytes 0 and 1 of each, then bytes 2 and 3,
-/// so that the values of one word end in its own lane: even parts as the pairs (0, 2) and (4, 6),
-/// odd ones likewise. What parts share is computed once, as the compiler sees equal expressions.
+/// A code of each word, times its scale. Parts 0 to 3 lie in the lower 16 bits of a word, 4 to 7 in
+/// the upper ones: shifted down and masked, a part of each kind is an index pair (code, 0). One
+/// table look-up makes each pair a BF16 value 48.5 + code: the entry of code 0 is also the upper
+/// byte of all of them. (48.5 + code) · scale − 48.5 · scale is exact. What parts share is computed
+/// once, as the compiler sees equal expressions.
 M3_INLINE Vec<f32, 8> e2m1Part(Vec<i32, 8> words, i64 part, Vec<f32, 8> scale) {
-  const Bytes order = inBothHalves(0x0d0c090805040100, 0x0f0e0b0a07060302);
-  const Bytes table = inBothHalves(0x9c98969493929190, 0x84888a8c8d8e8f90);
-  auto sorted = bitsAs<Vec<u16, 16>>(shuffleBytes(bitsAs<Bytes>(words), order));
-  Bytes codes = bitsAs<Bytes>((part & 1 ? sorted >> 4 : sorted) & (u16)0x0f0f);
-  Bytes pairs = interleave(shuffleBytes(table, codes), (Bytes)(char)0x42, part & 4);
-  Vec<f32, 8> value = halfOfPair<8>(bitsAs<Vec<i32, 8>>(pairs), part & 2);
-  return __builtin_elementwise_fma(value, scale, scale * -72.0f);
+  const Bytes table = inBothHalves(0x5a524e4a48464442, 0x2a32363a3c3e4042);
+  auto codes = bitsAs<Vec<u16, 16>>(words) >> (u16)(4 * (part & 3));
+  if ((part & 3) != 3) // else nothing is above the code
+    codes &= (u16)0x000f;
+  Bytes pairs = shuffleBytes(table, bitsAs<Bytes>(codes));
+  Vec<f32, 8> value = halfOfPair<8>(bitsAs<Vec<i32, 8>>(pairs), part & 4);
+  return __builtin_elementwise_fma(value, scale, scale * -48.5f);
 }
 #endif
 
