@@ -168,6 +168,9 @@ void Lowering::dump(const PassStep &step, mlir::ModuleOp module, const std::stri
     return;
   std::error_code error;
   std::filesystem::create_directories(options.dumpFolder, error);
+  if (error)
+    throw Error("cannot make the folder " + options.dumpFolder, "--dump-dir", error.message(),
+                "choose another place");
   std::string name =
       fmt::format("{:02}-{}{}{}.mlir", ++dumped, prefix, prefix.empty() ? "" : "-", step.name);
   FileWriter file(std::filesystem::path(options.dumpFolder) / name);

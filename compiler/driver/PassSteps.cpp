@@ -20,7 +20,7 @@ namespace m3c {
 std::vector<PassStep> graphSteps(const std::vector<int64_t> &buckets) {
   std::vector<PassStep> steps;
   for (const std::string &name : graph::pipelinePasses())
-    steps.push_back({name, "", "", false});
+    steps.push_back({name, "", "", name == "m3-form-buckets"}); // kernels are made for buckets
   if (!buckets.empty())
     std::ranges::find(steps, "m3-form-buckets", &PassStep::name)->options =
         fmt::format("rows={}", fmt::join(buckets, ","));

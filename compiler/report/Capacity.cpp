@@ -15,13 +15,15 @@ namespace {
 
 // Full-size shapes (model.md §0, §1.2), the same in M3 and M3.1.
 constexpr int64_t fullLayers = 60, fullMoeLayers = 57, fullExperts = 128, fullHidden = 6144,
-                  fullExpertWidth = 3072, fullKvHeads = 4, fullHeadDim = 128;
+                  fullExpertWidth = 3072, fullKvHeads = 4, fullHeadDim = 128,
+                  fullPositions = 1048576;
 // Published sizes of the repositories, bytes.
 constexpr double m31Repository = 250.1e9, m3Mxfp8Repository = 451.5e9;
 
 ModelFootprint fullSize(std::string name, std::string weights, double bytesPerWeight,
                         double repository, std::string cache) {
-  ModelFootprint model{std::move(name), fullLayers, fullKvHeads, fullHeadDim, fullHeadDim};
+  ModelFootprint model{std::move(name), fullLayers,  fullKvHeads,
+                       fullHeadDim,     fullHeadDim, fullPositions};
   model.routedBytes =
       double(fullMoeLayers * fullExperts * 3 * fullHidden * fullExpertWidth) * bytesPerWeight;
   model.restBytes = repository - model.routedBytes;
@@ -56,8 +58,12 @@ std::vector<ModelFootprint> builtInFootprints() {
 
 ModelFootprint footprintOf(const std::string &name, const ModelConfig &config,
                            const std::vector<Weight> &weights, const Findings &findings) {
-  ModelFootprint model{name, config.layers, config.kvHeads, config.headDim,
-                       config.anySparse() ? config.indexDim : 0};
+  ModelFootprint model{name,
+                       config.layers,
+                       config.kvHeads,
+                       config.headDim,
+                       config.anySparse() ? config.indexDim : 0,
+                       config.maxPositions};
   for (const Weight &weight : weights) {
     bool routed = weight.symbol.find(".experts.") != std::string::npos;
     (routed ? model.routedBytes : model.restBytes) += storedBytes(weight);
@@ -122,6 +128,10 @@ CapacityRow capacityRow(const ModelFootprint &model, const CapacityQuery &query)
         fmt::format("{} chips cannot be divided into groups of {}", query.count, parallel.chips()),
         "--count, --parallel", fmt::format("{} takes {}", parallel.name, parallel.chips()),
         "make the count a multiple", ExitCode::Usage);
+  if (query.context > model.maxPositions)
+    throw Error(fmt::format("{} has no sequences of {} tokens", model.name, query.context),
+                "--context", fmt::format("it has {} positions", model.maxPositions),
+                "ask for a shorter context", ExitCode::Usage);
   CapacityRow row{query, model.name, model.weights,
                   query.cache.empty() ? model.defaultCache : query.cache};
   double lane = cacheBytes(row.cache, model.headDim) * double(model.layers);

@@ -15,6 +15,7 @@ namespace m3c {
 struct ModelFootprint {
   std::string name;
   int64_t layers = 0, kvHeads = 0, headDim = 0, indexDim = 0;
+  int64_t maxPositions = 0; ///< tokens of a sequence at most
   double routedBytes = 0;   ///< routed experts
   double restBytes = 0;     ///< everything else of the checkpoint
   std::string weights = {}; ///< how they are stored, for people
@@ -69,7 +70,8 @@ struct CapacityRow {
   double tokens = 0;                             ///< that the cache of all chips holds
 };
 
-/// Throws Error when `count` is no multiple of the chips that the parallelism takes.
+/// Throws Error when `count` is no multiple of the chips that the parallelism takes, and when the
+/// model has no positions for the context.
 CapacityRow capacityRow(const ModelFootprint &model, const CapacityQuery &query);
 
 /// What the arithmetic takes for granted, in sentences.

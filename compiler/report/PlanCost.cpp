@@ -156,6 +156,10 @@ ordered_json costJson(const plan::PlanFile &file, const std::string &name, const
                 fmt::format("its largest bucket has {} rows",
                             target.buckets()->Get(target.buckets()->size() - 1)->rows()),
                 "ask for fewer rows, or compile with larger --buckets", ExitCode::Usage);
+  if (uint64_t most = file.tables().model()->max_positions(); step.context > most)
+    throw Error(fmt::format("no sequence has {} tokens", step.context), "--shape",
+                fmt::format("the model has {} positions", most), "ask for a shorter context",
+                ExitCode::Usage);
   ordered_json out = {{"plan", file.name()},           {"target", target.name()->str()},
                       {"chip", target.chip()->str()},  {"shape", shapeName(step)},
                       {"bucket_rows", bucket->rows()}, {"kinds", ordered_json::array()}};

@@ -195,7 +195,12 @@ std::optional<m3::Activations> readNumerics(const std::vector<std::string> &entr
   std::optional<m3::Activations> activations;
   for (const std::string &entry : entries) {
     auto [name, value] = StringRef(entry).split('=');
+    std::optional<m3::Activations> before = activations;
     activations = m3::symbolizeActivations(value);
+    if (before && activations && before != activations)
+      throw Error("activations are chosen twice", "--numerics",
+                  "'" + entry + "' contradicts the choice before it", "say one of them",
+                  ExitCode::Usage);
     if (name != "activations" || !activations)
       throw Error("'" + entry + "' is no choice of numerics", "--numerics", "",
                   "the choices are activations=f32 and activations=bf16", ExitCode::Usage);

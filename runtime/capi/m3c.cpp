@@ -98,6 +98,9 @@ SessionOptions sessionOptions(const Engine &engine, const m3c_session_options &g
   options.maxSequences = given.max_sequences ? given.max_sequences : 1;
   options.chunk = given.chunk ? given.chunk : options.chunk;
   options.maxTokens = given.max_tokens;
+  if (uint64_t most = tables.model()->max_positions(); given.max_tokens > most)
+    throw Error(fmt::format("no sequence can have {} tokens", given.max_tokens), "max_tokens",
+                fmt::format("the model has {} positions", most), "ask for fewer, or 0 for all");
   options.pages = given.pages;
   if (options.pages == 0) {
     uint64_t page = tables.cache()->page_tokens(), context = tables.model()->max_positions();

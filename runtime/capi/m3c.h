@@ -93,7 +93,8 @@ typedef struct m3c_session_options {
   uint64_t pages;         /* of the cache; 0 = what max_sequences sequences of max_tokens need */
   uint32_t max_sequences; /* alive at once; 0 = 1 */
   uint32_t chunk;         /* most tokens of one sequence in a step; 0 = 512 */
-  uint64_t max_tokens;    /* longest sequence; 0 = the model's context, or what `pages` hold */
+  uint64_t max_tokens;    /* longest sequence, no longer than the model's context; 0 = that, or what
+                             `pages` hold */
 } m3c_session_options;
 #define M3C_SESSION_OPTIONS_INIT {sizeof(m3c_session_options), 0, 0, 0, 0}
 

@@ -102,12 +102,13 @@ void checkParts(const Reader &reader, const CapsuleArgument &argument) {
 }
 
 /// What replaying counts on, whatever capsule.json says: it has no digest of its own.
-void checkArgument(const Reader &reader, const CapsuleArgument &argument,
+void checkArgument(const Reader &reader, const CapsuleArgument &argument, uint64_t offset,
                    const std::vector<CapsuleArgument> &earlier) {
   auto require = [&](bool holds, const char *rule) {
     if (!holds)
       reader.fail("capsule.json", fmt::format("argument {}: {}", argument.name, rule));
   };
+  require(offset == 8 * earlier.size(), "its offset is not 8 bytes after the one before");
   if (argument.same)
     require(argument.isBuffer && *argument.same < earlier.size() &&
                 earlier[*argument.same].isBuffer && !earlier[*argument.same].same,
@@ -260,7 +261,8 @@ Capsule readCapsule(const fs::path &folder) {
     checkShape(reader, capsule.shape);
     for (const json &entry : all.at("arguments")) {
       CapsuleArgument argument = readArgument(reader, entry);
-      checkArgument(reader, argument, capsule.arguments);
+      uint64_t offset = 8 * capsule.arguments.size(); // which the first capsules did not say
+      checkArgument(reader, argument, entry.value("offset", offset), capsule.arguments);
       capsule.arguments.push_back(std::move(argument));
     }
     capsule.shape.parameters = uint32_t(capsule.arguments.size());

@@ -53,6 +53,14 @@ TEST(Capacity, ReplicasMultiplyAndHalfTheContextAtLeastDoubles) {
   EXPECT_GE(capacityRow(builtInFootprints()[0], query).sequences, 152);
 }
 
+TEST(Capacity, AContextLongerThanTheModelsIsRefused) {
+  CapacityQuery query = published();
+  query.context = 1048577;
+  EXPECT_THROW(capacityRow(builtInFootprints()[0], query), Error);
+  query.context = 1048576;
+  EXPECT_GT(capacityRow(builtInFootprints()[0], query).sequences, 0);
+}
+
 TEST(Capacity, TooSmallAMemoryHoldsNothing) {
   CapacityQuery query = published();
   query.memoryBytes = 80e9; // 76 GB usable, 75.8 GB of weights: a few tokens

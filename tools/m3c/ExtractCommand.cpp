@@ -31,7 +31,24 @@ public:
     selectChips();
   }
 
+  /// Whole, or nothing stays.
   void run() {
+    try {
+      writeAll();
+    } catch (...) {
+      std::error_code ignored;
+      for (const std::string &name : written)
+        std::filesystem::remove(root / name, ignored);
+      for (const char *folder : {"code", "source", "extras", ""})
+        std::filesystem::remove(root / folder, ignored); // if it is empty
+      throw;
+    }
+  }
+
+  const std::vector<std::string> &files() const { return written; }
+
+private:
+  void writeAll() {
     writeText("manifest.json", manifestOf(file).dump(1) + "\n");
     writeText("tables.json", tablesJson(file).dump(1) + "\n");
     for (const plan::Kernel *kernel : plan::list(file.tables().kernels()))
@@ -40,9 +57,6 @@ public:
       write("extras/" + fileNameOf(extra->name()->str()), file.sectionBytes(extra->section()));
   }
 
-  const std::vector<std::string> &files() const { return written; }
-
-private:
   // Chips of the target that --target names, by target or chip name; all without it.
   void selectChips() {
     std::vector<std::string> known;

@@ -95,6 +95,10 @@ TEST_F(CApi, MisuseIsAStatus) {
   m3c_session *made = session();
   EXPECT_STREQ(m3c_last_error(), "");
   EXPECT_EQ(m3c_plan_bind_weights(plan, "synthetic:1", nullptr, nullptr), M3C_MISUSED);
+  m3c_session_options endless = M3C_SESSION_OPTIONS_INIT;
+  endless.max_tokens = uint64_t(1) << 40;
+  EXPECT_EQ(m3c_session_create(plan, &endless, &none), M3C_FAILED);
+  EXPECT_TRUE(says("positions"));
   int32_t token = 999;
   uint32_t id = 0;
   ASSERT_EQ(m3c_sequence_create(made, &id), M3C_OK);

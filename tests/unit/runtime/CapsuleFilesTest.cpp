@@ -102,9 +102,10 @@ TEST(Capsules, DescriptionsThatCannotBeAreNamed) {
                                                  {"\"buffer\"", "\"puffer\""},
                                                  {"\"bf16\"", "\"bf17\""},
                                                  {"\"argument0.in\"", "\"../argument0.in\""},
-                                                 {"\"threads\": ", "\"threads\": -"}};
-  const char *said[] = {"m3c capsule 1",     "grid",   "neither", "none of",
-                        "lie in its folder", "threads"};
+                                                 {"\"threads\": ", "\"threads\": -"},
+                                                 {"\"value\": ", "\"offset\": 80, \"value\": "}};
+  const char *said[] = {"m3c capsule 1",     "grid",    "neither", "none of",
+                        "lie in its folder", "threads", "offset"};
   for (size_t i = 0; i < std::size(cases); ++i) {
     std::string found = edited(cases[i].first, cases[i].second);
     EXPECT_NE(found.find(said[i]), std::string::npos) << cases[i].first << ": " << found;
