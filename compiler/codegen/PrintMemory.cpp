@@ -51,6 +51,8 @@ LogicalResult Printer::place(Operation *op) {
         RingType type = op.getRing().getType();
         int64_t elements = type.getByteSize() / type.getStages() / elementBytes(type.getElement());
         std::string drained = op.getAsync() ? formatv(", {0}", *op.getAsync()).str() : "";
+        if (op.getTurns())
+          drained += formatv(", {0}", *op.getTurns()).str();
         define(op, "ring",
                formatv("{0}Ring<{1}, {2}, {3}{4}>(({1} *)((u8 *)shared + {5}))",
                        op.getAsync() ? "Async" : "", elementType(type.getElement()),

@@ -210,6 +210,10 @@ LogicalResult RingOp::verify() {
   if (getAsync() && (*getAsync() < 1 || type.getStageType().getByteSize() % 16))
     return emitOpError("T-R3: stages of an asynchronous ring are multiples of 16 bytes, and at "
                        "least one release drains them");
+  if (getTurns() && (!getAsync() || *getTurns() < 2 || int64_t(*getTurns()) > type.getStages()))
+    return emitOpError("T-R8: ") << *getTurns() << " groups wait for the uses of an asynchronous "
+                                 << "ring in turn, so it has as many stages or more, not "
+                                 << type.getStages();
   return success();
 }
 

@@ -268,10 +268,14 @@ def Tile_RingOp : Tile_Op<"ring", [MemoryEffects<[MemAlloc]>]> {
     so many releases each; barriers in on-chip memory behind the stages tell when. Its uses are numbered:
     acquire, fill, commit, wait and release name the use, and use i is in stage i modulo the stages. All
     threads of the work item must pass a `tile.barrier` before the first.
+
+    `turns`: so many groups of warps wait for its uses in turn, and no group for all uses of a stage.
+    Barriers tell a phase from the one before alone, so these wait for the end of the use before as well.
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$async, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins OptionalAttr<I64Attr>:$async, OptionalAttr<I64Attr>:$turns,
+                       OptionalAttr<I64Attr>:$offset);
   let results = (outs Tile_RingType:$ring);
-  let assemblyFormat = "(`async` $async^)? attr-dict `:` type($ring)";
+  let assemblyFormat = "(`async` $async^)? (`turns` $turns^)? attr-dict `:` type($ring)";
   let hasVerifier = 1;
 }
 

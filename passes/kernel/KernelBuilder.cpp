@@ -253,9 +253,13 @@ Value KernelBuilder::blockId(tile::Axis axis) {
 Value KernelBuilder::alloc(ArrayRef<int64_t> shape, Type element) {
   return tile::AllocOp::create(b, view(shape, element, tile::Space::Shared), IntegerAttr());
 }
-Value KernelBuilder::ring(int64_t stages, ArrayRef<int64_t> shape, Type element, int64_t releases) {
+Value KernelBuilder::ring(int64_t stages, ArrayRef<int64_t> shape, Type element, int64_t releases,
+                          int64_t turns) {
+  auto number = [&](bool has, int64_t value) {
+    return has ? b.getI64IntegerAttr(value) : IntegerAttr();
+  };
   return tile::RingOp::create(b, tile::RingType::get(b.getContext(), stages, shape, element),
-                              releases ? b.getI64IntegerAttr(releases) : IntegerAttr(),
+                              number(releases, releases), number(stages % turns, turns),
                               IntegerAttr());
 }
 static Type stageOf(Value ring) { return cast<tile::RingType>(ring.getType()).getStageType(); }

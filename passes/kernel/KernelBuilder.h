@@ -114,8 +114,10 @@ public:
   /// Along x the cluster's number, where there are clusters.
   Value blockId(tile::Axis axis);
   Value alloc(llvm::ArrayRef<int64_t> shape, Type element);
-  /// With `releases` a ring that copies fill; its uses are numbered.
-  Value ring(int64_t stages, llvm::ArrayRef<int64_t> shape, Type element, int64_t releases = 0);
+  /// With `releases` a ring that copies fill; its uses are numbered. Its consumers are `turns`
+  /// groups of warps, which take the uses in turn.
+  Value ring(int64_t stages, llvm::ArrayRef<int64_t> shape, Type element, int64_t releases = 0,
+             int64_t turns = 1);
   Value acquire(Value ring, Value use = {});
   void commit(Value ring, Value use = {});
   Value wait(Value ring, Value use = {});

@@ -176,6 +176,22 @@ TEST(FlatAttention, TheSameBitsWhoeverComesLast) {
   }
 }
 
+/// Two teams of warps take pages in turn, and a stage is the other one's the next time: it must not
+/// be taken for filled while the page before is still on its way.
+TEST(FlatAttention, TeamsThatTakeTurnsHoweverPagesLand) {
+  for (const Kernel &kernel : {kernels()[0], kernels()[2]}) {
+    Scene scene(sceneOf(rowsOfLengths({1500, 1, 300}), false, kernel.bf16));
+    std::vector<std::string> schedule = flat(2, 2);
+    std::vector<float> once = check(scene, kernel, 16, schedule);
+    schedule.insert(schedule.end(), kernel.schedule.begin(), kernel.schedule.end());
+    KernelProgram &built = program(scene.spec, kernel.chip, 16, schedule);
+    StepInput input = scene.input();
+    input.times = 3;
+    built.run(input);
+    EXPECT_EQ(valuesOf(built, scene), once) << kernel.chip;
+  }
+}
+
 //===- Planted faults -------------------------------------------------------------------------===//
 
 /// In both the kernel by mma.sync (sm_107a) and the one in tensor memory (sm_100a).

@@ -124,6 +124,30 @@ TEST(IndexTopk, DecodeRowsOfTargetsThatHaveNoOther) {
   }
 }
 
+/// Warps take pages in turn, and there are stages that another warp had the time before: they must
+/// not be taken for filled while that one's page is still on its way.
+TEST(IndexTopk, WarpsThatTakeTurnsHoweverPagesLand) {
+  struct Ring {
+    std::string chip;
+    int64_t heads, rows;
+    std::vector<std::string> schedule;
+  };
+  for (const Ring &ring :
+       std::vector<Ring>{{"sm_100a", 1, 1, {"index_score.stages=16", "index_score.parts=1"}},
+                         {"sm_107a", 2, 16, {"index_score.stages=16", "index_score.parts=1"}}}) {
+    SceneSpec spec = small(chunkOf(0, 34 * 128, ring.rows));
+    spec.cache.kvHeads = ring.heads;
+    spec.heads = 4 * ring.heads;
+    Scene scene(spec);
+    SCOPED_TRACE(ring.chip);
+    KernelProgram &built = program(spec, ring.chip, ring.rows, ring.schedule);
+    StepInput input = scene.input();
+    input.times = 3;
+    built.run(input);
+    compare(scene, built, ring.chip);
+  }
+}
+
 TEST(IndexTopk, EqualScoresGoToTheLowestIds) {
   SceneSpec spec = small({{0, 40 * 128 - 1}});
   Scene scene(spec);

@@ -24,6 +24,7 @@ struct MatrixUnit {
   /// bits that this has: what lanes read together then lies in different banks.
   int64_t turn = 1;
   bool roleBarriers = true; ///< the warps of one role can meet
+  bool countsUses = false;  ///< rings count their uses; else barriers know a phase from the next
 };
 
 /// Figures of a chip: they bound what kernels can reach, and schedules divide work by `units`. 0:

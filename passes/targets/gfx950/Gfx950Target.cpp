@@ -31,7 +31,8 @@ const Chip chipRows[] = {
       .k8 = 128,
       .e4m3 = true,
       .turn = 3,
-      .roleBarriers = false},
+      .roleBarriers = false,
+      .countsUses = true},
      {256, 160 * 1024, 0, 4 * 512 * 64, 8e12, 2.5e15, 5e15, sheet, false, 0, 2048}},
 };
 

@@ -501,6 +501,14 @@ tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
 
 // -----
 
+tile.kernel @ring_of_turns(%i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-R8: 3 groups wait for the uses of an asynchronous ring in turn, so it has as many stages or more, not 2}}
+  %ring = tile.ring async 1 turns 3 : !tile.ring<2, 16xi8>
+  tile.return
+}
+
+// -----
+
 tile.kernel @bad(%i: index) attributes {family = "f", schedule = {}} {
   %ring = tile.ring async 1 : !tile.ring<2, 16xi8>
   // expected-error@+1 {{T-R4: the uses of a ring are numbered if it is asynchronous}}

@@ -46,7 +46,7 @@
 
 // MEET: tile.kernel @attention_{{.*}}_meet1_
 // MEET-SAME: cluster = 8
-// MEET: tile.ring async 4 : <7, 18432xi8>
+// MEET: tile.ring async 4 turns 2 : <7, 18432xi8>
 // MEET: tile.cluster_barrier
 // MEET: tile.peer
 // MEET-NOT: tile.arrive

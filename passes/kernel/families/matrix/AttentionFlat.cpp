@@ -16,7 +16,8 @@ public:
         consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
         attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
-        batch(kb), rows(kb, batch, schedule.at("parts"), shape.selected),
+        turns(ringTurns(schedule, unit, consumers / pageWarps)), batch(kb),
+        rows(kb, batch, schedule.at("parts"), shape.selected),
         lists(kb, batch, rows, shape, loaders), meeting(m, consumers),
         products(kb, m, cache, shape, schedule),
         warpsOfRow(kb, m, shape.dims, products.scaleBits(), consumers),
@@ -47,7 +48,7 @@ public:
 
 private:
   void allocate() {
-    ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
+    ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps, turns);
     products.allocate();
     lists.allocate();
     warpSums = {kb.alloc(m.accBox(shape.dims, consumers), kb.f32Type()),
@@ -165,7 +166,7 @@ private:
   MatrixTiles m;
   const CachePages &cache;
   const AttentionShape &shape;
-  const int64_t consumers, loaders, attendRegisters, loadRegisters, stages;
+  const int64_t consumers, loaders, attendRegisters, loadRegisters, stages, turns;
   BatchRows batch;
   FlatRows rows;
   FlatPages lists;

@@ -28,7 +28,8 @@ public:
         consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
         attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
-        parts(schedule.at("parts")), fan(fanOf(schedule)), cluster(meets(schedule)), batch(kb),
+        turns(ringTurns(schedule, unit, consumers / pageWarps)), parts(schedule.at("parts")),
+        fan(fanOf(schedule)), cluster(meets(schedule)), batch(kb),
         products(kb, m, cache, shape, schedule),
         sums(kb, m, shape.dims, products.scaleBits(), consumers + loaders), query(parameters.query),
         pool(parameters.pool), selection(parameters.selection), out(parameters.out),
@@ -68,7 +69,7 @@ private:
   }
 
   void allocate() {
-    ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
+    ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps, turns);
     products.allocate();
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
     if (shape.selected)
@@ -276,7 +277,7 @@ private:
   MatrixTiles m;
   const CachePages &cache;
   const AttentionShape &shape;
-  const int64_t consumers, loaders, attendRegisters, loadRegisters, stages, parts;
+  const int64_t consumers, loaders, attendRegisters, loadRegisters, stages, turns, parts;
   const int64_t fan;  ///< parts, or groups of them, that are added at once
   const bool cluster; ///< the parts of a row meet in one
   BatchRows batch;

@@ -23,14 +23,14 @@ public:
         groups(schedule.at("columns") / groupColumns), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), scoreRegisters(choiceOf(schedule, "score_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), product(productOf(schedule)),
-        stages(schedule.at("stages")), tileRows(matrixScoreRows(shape, unit)),
-        partsOfNarrow(schedule.at("parts")), batch(kb), query(kb.parameter(4)),
-        pool(kb.parameter(5)), scores(kb.parameter(6)) {
+        stages(schedule.at("stages")), turns(ringTurns(schedule, unit, consumers)),
+        tileRows(matrixScoreRows(shape, unit)), partsOfNarrow(schedule.at("parts")), batch(kb),
+        query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
   }
 
   void emit() {
-    ring = kb.ring(stages, {cache.indexSlotBytes}, kb.byteType(), 1);
+    ring = kb.ring(stages, {cache.indexSlotBytes}, kb.byteType(), 1, turns);
     if (cache.paired() && product == CodeProduct::Table)
       table = kb.alloc({256, 8}, kb.byteType());
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
@@ -304,7 +304,7 @@ private:
   const int64_t groupColumns; ///< of one accumulator; a tile has several where rows share pages
   const int64_t groups, consumers, loaders, scoreRegisters, loadRegisters;
   const CodeProduct product;
-  const int64_t stages, tileRows, partsOfNarrow;
+  const int64_t stages, turns, tileRows, partsOfNarrow;
   BatchRows batch;
   Value query, pool, scores, ring, table, pages;
   Value firstRow, endRow, part, parts, sequences, positions, token;

@@ -66,8 +66,9 @@ M3_INLINE void compact(const Tile<T, R, 32> &values, T *p, const Tile<bool, R, 3
 }
 
 /// Stages that copies fill by themselves. The i-th use of the ring is in stage i % Stages. A stage
-/// is filled when its bytes have come, free when `Consumers` warps have released it.
-template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {
+/// is filled when its bytes have come, free when `Consumers` warps have released it. `Turns` groups
+/// of warps wait for the uses in turn.
+template <class T, int Stages, int Elements, int Consumers, int Turns = 1> struct AsyncRing {
   T *base;
   u64 *full, *empty;
   M3_INLINE explicit AsyncRing(T *base) : base(base) {
@@ -100,6 +101,10 @@ template <class T, int Stages, int Elements, int Consumers> struct AsyncRing {
   }
   M3_INLINE void commit(i64) {} // copies report themselves
   M3_INLINE T *wait(i64 i) {
+    // Copies land in any order: until that of the stage's use before has, which another group waits
+    // for, the parity says that the one before it has ended, as this one will.
+    if constexpr (Stages % Turns)
+      waitFor(empty + stage(i), parity(i) ^ 1);
     waitFor(full + stage(i), parity(i));
     return base + stage(i) * Elements;
   }
