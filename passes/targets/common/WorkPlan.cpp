@@ -31,14 +31,17 @@ int64_t mostFlatParts(int64_t units, int64_t rows, int64_t heads, int64_t select
   return selected ? std::min(most, rows * selectionParts) : most;
 }
 
-int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected) {
+int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected,
+                     int64_t rowUnits) {
   int64_t parts = mostFlatParts(units, rows, heads, selected);
   if (rows == 1 || partsFor(units, heads) == 1)
     return 0;
   if (!selected || !parts)
     return parts;
-  int64_t ofRow = partsOfSelection(units, rows * heads);
-  int64_t byRows = ceilDiv(rows * heads * ofRow, units) * ceilDiv(selected, ofRow);
+  if (!rowUnits)
+    rowUnits = units;
+  int64_t ofRow = partsOfSelection(rowUnits, rows * heads);
+  int64_t byRows = ceilDiv(rows * heads * ofRow, rowUnits) * ceilDiv(selected, ofRow);
   return ceilDiv(rows * selected, parts) < byRows ? parts : 0;
 }
 

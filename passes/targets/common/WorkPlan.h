@@ -58,8 +58,10 @@ constexpr int64_t mostFlatRequests = 256;
 /// Parts of planFlat for `rows` rows of each of `heads` KV heads, so that their work items fill the
 /// units; 0 where parts of each row are as good, or rows too many. Rows attend to all of their
 /// pages, or to `selected` ones: then flat parts are wanted where the longest of them has fewer
-/// pages than a unit would have in parts of rows, with every selection full.
-int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected);
+/// pages than a unit would have in parts of rows, with every selection full. Where more work items
+/// with parts of rows fit a multiprocessor, these have `rowUnits` units (0: as many).
+int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected,
+                     int64_t rowUnits = 0);
 /// The same where they are wanted in any case; 0 where rows are too many.
 int64_t mostFlatParts(int64_t units, int64_t rows, int64_t heads, int64_t selected);
 

@@ -1,5 +1,6 @@
 #include "passes/targets/sm107/Sm107Schedules.h"
 
+#include "passes/targets/common/gpu/FlatRing.h"
 #include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
@@ -41,15 +42,18 @@ static Schedule scores(const Schedule &problem, const Chip &chip) {
   return schedule;
 }
 
-static Schedule attention(const Schedule &problem, const Chip &chip, int64_t residents,
-                          int64_t ring) {
+/// Three work items of a multiprocessor, or two with flat parts, also of selections where the
+/// longest of these has fewer pages nevertheless. Of 16 rows × 4 KV heads × 16 pages parts of rows
+/// have 2 at most, stretches 3.
+static Schedule attention(Schedule problem, const Chip &chip) {
   constexpr int64_t consumers = 4;
-  PageChip items = {chip.facts.units * residents, ring, 1};
+  int64_t units = chip.facts.units;
+  bool flat = flatPartsFor(problem, units * flatAttenders, true, units * attenders) > 0;
+  int64_t residents = flat ? flatAttenders : attenders, ring = flat ? flatRing : attenderRing;
+  problem["flat"] = flat;
+  PageChip items = {units * residents, ring, 1};
   items.flatBytes = ring;
   items.flatConsumers = consumers;
-  // Of 16 rows × 4 KV heads × 16 pages, three work items with parts of rows have 2 at most, two
-  // with stretches 3.
-  items.flatSelections = false;
   Schedule schedule = matrixAttention(problem, items);
   schedule["consumers"] = consumers;
   schedule["residents"] = residents;
@@ -63,8 +67,7 @@ Schedule sm107Schedule(llvm::StringRef family, const Schedule &problem, const Ch
     return family == "index_score" ? plainScores(problem) : plainAttention(problem);
   if (family == "index_score")
     return scores(problem, chip);
-  Schedule schedule = attention(problem, chip, attenders, attenderRing);
-  return schedule.at("flat") ? attention(problem, chip, flatAttenders, flatRing) : schedule;
+  return attention(problem, chip);
 }
 
 } // namespace m3c
