@@ -7,8 +7,8 @@
 #include "passes/kernel/Families.h"
 #include "passes/kernel/Product.h"
 #include "passes/kernel/families/AttentionParts.h"
-#include "passes/kernel/families/matrix/AttentionMatrix.h"
-#include "passes/kernel/families/matrix/AttentionShared.h"
+#include "passes/kernel/families/matrix/attention/AttentionMatrix.h"
+#include "passes/kernel/families/matrix/attention/AttentionShared.h"
 #include "passes/kernel/families/tensor/AttentionTensor.h"
 
 #include "llvm/Support/FormatVariadic.h"

@@ -3,8 +3,8 @@
 #include "passes/kernel/Product.h"
 #include "passes/kernel/WorkShare.h"
 #include "passes/kernel/families/FlatRows.h"
+#include "passes/kernel/families/tensor/TensorSums.h"
 
-#include <limits>
 #include <numbers>
 
 using namespace mlir;
@@ -12,9 +12,7 @@ using namespace mlir;
 namespace m3c::kernel {
 namespace {
 
-constexpr float lowest = -std::numeric_limits<float>::infinity();
-/// Columns of a product: query heads of a KV head, the others are zero.
-constexpr int64_t heads = attentionHeads;
+constexpr int64_t heads = attentionHeads; // columns of a product
 /// Accumulators of scores: one is read while the next one is made.
 constexpr int64_t scoreStages = 2;
 /// Bytes of a page's values in FP16.
@@ -30,10 +28,9 @@ public:
         stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
         parts(schedule.at("parts")), isFlat(kernel::isFlat(schedule)), batch(kb),
         rows(kb, batch, parts, shape.selected), lists(kb, batch, rows, shape, 1),
-        slots(kb, batch, rows, schedule, shape.kvHeads), query(parameters.query),
-        pool(parameters.pool), selection(parameters.selection), out(parameters.out),
-        partValues(parameters.partValues), partRows(parameters.partRows),
-        arrivals(parameters.arrivals) {
+        slots(kb, batch, rows, schedule, shape.kvHeads), sums(kb, shape, parameters),
+        query(parameters.query), pool(parameters.pool), selection(parameters.selection),
+        out(parameters.out), arrivals(parameters.arrivals) {
     kb.kernel().setWarps(uint64_t(roles.warps()));
   }
 
@@ -65,9 +62,7 @@ private:
     if (isFlat)
       asked = t.gates(1, 1, 1);
     tops = kb.alloc({2, laneWarps, heads}, kb.f32Type());
-    sums = kb.alloc({heads, shape.dims}, kb.f32Type());
-    weightSums = kb.alloc({laneWarps, heads}, kb.f32Type());
-    largestScores = kb.alloc({heads}, kb.f32Type());
+    sums.allocate();
   }
 
   void work() {
@@ -133,11 +128,6 @@ private:
     for (int64_t i = 0; i < stages; ++i)
       t.wait(Gate::Empty, dequantised, kb.add(pageCount, i));
   }
-
-  /// Of a head, from several parts.
-  struct Merged {
-    Value values, weight, largest;
-  };
 
   //===- The pages of all rows
   void emitFlat() {
@@ -224,7 +214,7 @@ private:
     quarter = kb.rem(kb.warpId(), laneWarps);
     token = t.laneNumbers();
     eachRow([&](Value first, Value end) {
-      State start = {t.fill(0, t.rows(heads)), t.fill(lowest, t.row(heads))};
+      State start = {t.fill(0, t.rows(heads)), t.fill(lowestScore, t.row(heads))};
       Values added = kb.forLoop(first, end, 1, start.all(), [&](Value use, ValueRange carried) {
         return step(use, first, State::of(carried)).all();
       });
@@ -234,8 +224,8 @@ private:
       Value shared = rows.isShared(row), slot = slots.own(kvHead, part, row);
       kb.forLoop(quarter, kb.index(shape.group()), laneWarps, [&](Value head) {
         kb.when(
-            shared, [&] { storeIn(slot, head, ownOf(head)); },
-            [&] { storeMean(head, loadSums(sums, {head, kb.index(0)}), weightOf(head)); });
+            shared, [&] { sums.keep(slot, head, sums.own(head)); },
+            [&] { storeMean(head, sums.load(head), sums.weight(head)); });
       });
     });
   }
@@ -248,13 +238,13 @@ private:
           kvHead, part, row, arrivals,
           [&](const SlotRun &run, Value slot) {
             eachHead([&](Value head) {
-              Merged sum = merged(run.base, run.count, head);
-              storeIn(slot, head, sum);
+              TensorSum sum = sums.merged(run.base, run.count, head);
+              sums.keep(slot, head, sum);
             });
           },
           [&](const SlotRun &run) {
             eachHead([&](Value head) {
-              Merged sum = merged(run.base, run.count, head);
+              TensorSum sum = sums.merged(run.base, run.count, head);
               storeMean(head, sum.values, sum.weight);
             });
           });
@@ -307,7 +297,7 @@ private:
   void soften() {
     quarter = kb.rem(kb.warpId(), laneWarps);
     token = t.laneNumbers();
-    State start = {t.fill(0, t.rows(heads)), t.fill(lowest, t.row(heads))};
+    State start = {t.fill(0, t.rows(heads)), t.fill(lowestScore, t.row(heads))};
     Values end =
         kb.forLoop(kb.index(0), pageCount, 1, start.all(), [&](Value use, ValueRange carried) {
           return step(use, kb.index(0), State::of(carried)).all();
@@ -322,12 +312,9 @@ private:
     Value at = kb.mul(quarter, 32);
     kb.when(
         kb.less(kb.index(0), pageCount),
-        [&] { t.storeLanes(t.load(means()), sums, {kb.index(0), at}); },
-        [&] { t.storeLanes(t.fill(0, t.rows(heads)), sums, {kb.index(0), at}); });
-    kb.store(t.reduce(tile::ReduceKind::Add, state.weights), weightSums, {quarter, kb.index(0)},
-             {1, heads});
-    kb.when(kb.equal(quarter, kb.index(0)),
-            [&] { t.storeLanes(state.largest, largestScores, {kb.index(0)}); });
+        [&] { t.storeLanes(t.load(means()), sums.values, {kb.index(0), at}); },
+        [&] { t.storeLanes(t.fill(0, t.rows(heads)), sums.values, {kb.index(0), at}); });
+    sums.storeRows(t, quarter, state.weights, state.largest);
   }
 
   /// Adds a page; `first` is the row's first.
@@ -339,7 +326,7 @@ private:
     t.signal(Gate::Empty, scored, use);
     Value seen = kb.toI32(seenOf(use));
     scores = kb.map({scores, token}, t.rows(heads), [&](ValueRange args) {
-      return kb.selectf(kb.less(args[1], seen), args[0], kb.f32(lowest));
+      return kb.selectf(kb.less(args[1], seen), args[0], kb.f32(lowestScore));
     });
     Value top = topOf(use, scores);
     double slack = slackBits / (shape.scale * std::numbers::log2e);
@@ -406,92 +393,37 @@ private:
   }
 
   //===- Sums
-  Value scale() { return kb.f32(shape.scale * std::numbers::log2e); }
+  Value scale() { return sums.scale(); }
   Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
 
-  Value loadSums(Value view, ValueRange indices) {
-    SmallVector<int64_t> box(indices.size(), 1);
-    box.back() = shape.dims;
-    return kb.load(view, indices, box, 1, shape.dims);
-  }
   /// A warp each.
   void eachHead(function_ref<void(Value head)> body) {
     kb.eachByWarp(kb.index(0), kb.index(shape.group()), body);
   }
 
   void storeMean(Value head, Value values, Value weight) {
-    Value inverse = kb.divf(kb.f32(1), weight);
-    Value factor = kb.selectf(kb.equalf(weight, kb.f32(0)), kb.f32(0), inverse);
-    Value mean =
-        kb.map(values, 1, shape.dims, [&](ValueRange args) { return kb.mulf(args[0], factor); });
+    Value mean = sums.mean(values, weight);
     kb.storeF32(mean, out, {kb.add(queryRow(), head), kb.index(0)}, {1, shape.dims});
-  }
-
-  Value weightOf(Value head) {
-    Value sum = kb.loadScalar(weightSums, {kb.index(0), head});
-    for (int64_t warp = 1; warp < laneWarps; ++warp)
-      sum = kb.addf(sum, kb.loadScalar(weightSums, {kb.index(warp), head}));
-    return sum;
   }
 
   void finish() {
     auto mean = [&] {
-      eachHead([&](Value head) {
-        storeMean(head, loadSums(sums, {head, kb.index(0)}), weightOf(head));
-      });
+      eachHead([&](Value head) { storeMean(head, sums.load(head), sums.weight(head)); });
     };
     if (parts == 1)
       return mean();
     Value item = kb.add(kb.mul(row, shape.kvHeads), kvHead), base = kb.mul(item, parts);
     kb.when(kb.equal(used, kb.index(1)), mean, [&] {
       Value slot = kb.add(base, part);
-      eachHead([&](Value head) { storeIn(slot, head, ownOf(head)); });
+      eachHead([&](Value head) { sums.keep(slot, head, sums.own(head)); });
       Value last = kb.arriveLast(arrivals, item, used);
       kb.when(last, [&] { eachHead([&](Value head) { merge(base, head); }); });
     });
   }
 
-  /// What this part has summed of a head.
-  Merged ownOf(Value head) {
-    return {loadSums(sums, {head, kb.index(0)}), weightOf(head),
-            kb.loadScalar(largestScores, {head})};
-  }
-  /// Leaves it in a slot.
-  void storeIn(Value slot, Value head, const Merged &sum) {
-    kb.store(sum.values, partValues, {slot, head, kb.index(0)}, {1, 1, shape.dims});
-    kb.storeScalar(sum.largest, partRows, {slot, kb.index(0), head});
-    kb.storeScalar(sum.weight, partRows, {slot, kb.index(1), head});
-  }
-
   void merge(Value base, Value head) {
-    Merged sum = merged(base, used, head);
+    TensorSum sum = sums.merged(base, used, head);
     storeMean(head, sum.values, sum.weight);
-  }
-
-  /// Adds the parts of a head in their order: those of `count` slots from `base` on.
-  Merged merged(Value base, Value count, Value head) {
-    auto each = [&](ValueRange start, function_ref<Values(Value slot, ValueRange carried)> body) {
-      return kb.forLoop(kb.index(0), count, 1, start, [&](Value i, ValueRange carried) {
-        return body(kb.add(base, i), carried);
-      });
-    };
-    auto largestOf = [&](Value slot) { return kb.loadScalar(partRows, {slot, kb.index(0), head}); };
-    Value largest = each(kb.f32(lowest), [&](Value slot, ValueRange carried) {
-      return Values{kb.maxf(carried[0], largestOf(slot))};
-    })[0];
-    Value none = kb.fill(0, 1, shape.dims);
-    Values total = each({none, kb.f32(0)}, [&](Value slot, ValueRange carried) {
-      // Where there was no key the largest score is that of no key; its share is nothing.
-      Value own = largestOf(slot);
-      Value share = kb.exp2f(kb.mulf(kb.subf(own, largest), scale()));
-      Value keep = kb.selectf(kb.lessf(kb.f32(lowest), own), share, kb.f32(0));
-      Value sum =
-          kb.map({loadSums(partValues, {slot, head, kb.index(0)}), carried[0]}, 1, shape.dims,
-                 [&](ValueRange args) { return kb.fmaf(args[0], keep, args[1]); });
-      Value weight = kb.loadScalar(partRows, {slot, kb.index(1), head});
-      return Values{sum, kb.fmaf(weight, keep, carried[1])};
-    });
-    return {total[0], total[1], largest};
   }
 
   KernelBuilder &kb;
@@ -505,10 +437,11 @@ private:
   FlatRows rows;
   FlatPages lists;
   FlatSums slots;
-  Value query, pool, selection, out, partValues, partRows, arrivals;
+  TensorSums sums;
+  Value query, pool, selection, out, arrivals;
   Value values, weights, queries, ring, dequantised, scored, weighted, memory;
   Value asked; ///< all scores of a row's queries are there
-  Value tops, sums, weightSums, largestScores;
+  Value tops;
   Value part, kvHead, row, position, tableRow, listAt, begin, pageCount, used, quarter, token;
 };
 

@@ -1,4 +1,4 @@
-#include "passes/kernel/families/matrix/AttentionProducts.h"
+#include "passes/kernel/families/matrix/attention/AttentionProducts.h"
 
 using namespace mlir;
 

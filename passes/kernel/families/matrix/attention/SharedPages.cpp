@@ -1,4 +1,4 @@
-#include "passes/kernel/families/matrix/SharedPages.h"
+#include "passes/kernel/families/matrix/attention/SharedPages.h"
 
 using namespace mlir;
 

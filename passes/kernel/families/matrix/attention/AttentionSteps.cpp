@@ -1,6 +1,6 @@
-#include "passes/kernel/families/matrix/AttentionSteps.h"
+#include "passes/kernel/families/matrix/attention/AttentionSteps.h"
 
-#include "passes/kernel/families/matrix/AttentionSums.h"
+#include "passes/kernel/families/matrix/attention/AttentionSums.h"
 
 using namespace mlir;
 

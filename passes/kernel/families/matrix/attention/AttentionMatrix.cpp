@@ -1,9 +1,9 @@
-#include "passes/kernel/families/matrix/AttentionMatrix.h"
+#include "passes/kernel/families/matrix/attention/AttentionMatrix.h"
 
 #include "passes/kernel/Product.h"
 #include "passes/kernel/WorkShare.h"
-#include "passes/kernel/families/matrix/AttentionFlat.h"
-#include "passes/kernel/families/matrix/AttentionProducts.h"
+#include "passes/kernel/families/matrix/attention/AttentionFlat.h"
+#include "passes/kernel/families/matrix/attention/AttentionProducts.h"
 
 using namespace mlir;
 

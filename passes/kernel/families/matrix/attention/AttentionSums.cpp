@@ -1,4 +1,4 @@
-#include "passes/kernel/families/matrix/AttentionSums.h"
+#include "passes/kernel/families/matrix/attention/AttentionSums.h"
 
 using namespace mlir;
 

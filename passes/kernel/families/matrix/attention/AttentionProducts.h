@@ -2,8 +2,8 @@
 // weighted values. How pages are shared out is others' (AttentionMatrix.cpp, AttentionFlat.cpp).
 #pragma once
 
-#include "passes/kernel/families/matrix/AttentionSteps.h"
-#include "passes/kernel/families/matrix/AttentionSums.h"
+#include "passes/kernel/families/matrix/attention/AttentionSteps.h"
+#include "passes/kernel/families/matrix/attention/AttentionSums.h"
 
 namespace m3c::kernel {
 

@@ -1,11 +1,11 @@
-#include "passes/kernel/families/matrix/AttentionShared.h"
+#include "passes/kernel/families/matrix/attention/AttentionShared.h"
 
 #include "passes/kernel/Product.h"
 #include "passes/kernel/WorkShare.h"
-#include "passes/kernel/families/matrix/AttentionMatrix.h"
-#include "passes/kernel/families/matrix/AttentionSteps.h"
-#include "passes/kernel/families/matrix/AttentionSums.h"
-#include "passes/kernel/families/matrix/SharedPages.h"
+#include "passes/kernel/families/matrix/attention/AttentionMatrix.h"
+#include "passes/kernel/families/matrix/attention/AttentionSteps.h"
+#include "passes/kernel/families/matrix/attention/AttentionSums.h"
+#include "passes/kernel/families/matrix/attention/SharedPages.h"
 
 #include <algorithm>
 

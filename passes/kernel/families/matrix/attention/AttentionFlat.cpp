@@ -1,7 +1,7 @@
-#include "passes/kernel/families/matrix/AttentionFlat.h"
+#include "passes/kernel/families/matrix/attention/AttentionFlat.h"
 
 #include "passes/kernel/families/FlatRows.h"
-#include "passes/kernel/families/matrix/AttentionProducts.h"
+#include "passes/kernel/families/matrix/attention/AttentionProducts.h"
 
 using namespace mlir;
 
