@@ -20,7 +20,7 @@
 // CHECK-LABEL: tile.kernel @block_topk_2x16_0_1_warps8(
 // CHECK-NOT: chip =
 // CHECK-LABEL: tile.kernel @attention_{{.*}}product1
-// CHECK: tile.ring async 4 turns 2 {offset = 0 : i64}
+// CHECK: tile.ring async 4 {offset = 0 : i64}
 // CHECK: tile.load_cached {{.*}} product "multiply" limit {{.*}} {atom = "cachedMultiplied"}
 // CHECK: tile.store_spread {{.*}} <?x128xf32>
 // CHECK-LABEL: tile.kernel @index_score_{{[a-z0-9_]*}}_rows16(

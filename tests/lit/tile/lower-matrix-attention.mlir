@@ -15,7 +15,7 @@
 
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}_columns8_
 // CHECK-SAME: warps = 16
-// CHECK: tile.ring async 1 : <20, 9216xi8>
+// CHECK: tile.ring async 1 turns 15 : <20, 9216xi8>
 // CHECK: tile.role "score" warps = 15
 // CHECK: tile.load_cached {{.*}} format e2m1 {{.*}} -> <16x128xf16, mma_a>
 // CHECK: tile.mma
@@ -25,7 +25,7 @@
 // CHECK: tile.compact
 // CHECK: tile.scatter
 // CHECK-LABEL: tile.kernel @attention_{{.*}}_parts8_
-// CHECK: tile.ring async 4 : <9, 18432xi8>
+// CHECK: tile.ring async 4 : <8, 18432xi8>
 // CHECK: tile.role "attend" warps = 8
 // CHECK: tile.load_cached {{.*}} -> <128x16xf16, mma_b>
 // CHECK: tile.load_cached {{.*}} limit {{.*}} -> <16x128xf16, mma_b>

@@ -23,7 +23,7 @@ public:
         groups(schedule.at("columns") / groupColumns), consumers(schedule.at("consumers")),
         loaders(loadersOf(schedule)), scoreRegisters(choiceOf(schedule, "score_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), product(productOf(schedule)),
-        stages(schedule.at("stages")), turns(ringTurns(schedule, unit, consumers)),
+        stages(schedule.at("stages")), turns(ringTurns(unit, consumers)),
         tileRows(matrixScoreRows(shape, unit)), partsOfNarrow(schedule.at("parts")), batch(kb),
         query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));

@@ -112,9 +112,7 @@ void RoleMeeting::meet(Value number) {
   tile::GateWaitOp::create(b, gates, tile::Gate::Full, number);
 }
 
-int64_t ringTurns(const Schedule &schedule, const MatrixUnit &unit, int64_t groups) {
-  return unit.countsUses || isOn(schedule, tunedMark) ? 1 : groups;
-}
+int64_t ringTurns(const MatrixUnit &unit, int64_t groups) { return unit.countsUses ? 1 : groups; }
 
 int64_t loadersOf(const Schedule &schedule) {
   auto found = schedule.find("loaders");

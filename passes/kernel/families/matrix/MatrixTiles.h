@@ -79,9 +79,8 @@ private:
 /// Warps that bring pages: one, or as many as the schedule says.
 int64_t loadersOf(const Schedule &schedule);
 /// The turns of a ring whose uses `groups` groups of warps take one after the other
-/// (KernelBuilder::ring). Kernels whose figures were measured keep the ring they were measured
-/// with.
-int64_t ringTurns(const Schedule &schedule, const MatrixUnit &unit, int64_t groups);
+/// (KernelBuilder::ring).
+int64_t ringTurns(const MatrixUnit &unit, int64_t groups);
 
 /// How the codes of an NVFP4 slot and their scales are multiplied, a schedule's `product`: by a
 /// table of products; in registers, onto the E4M3 grid by an instruction for both or by way of

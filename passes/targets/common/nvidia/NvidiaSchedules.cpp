@@ -3,6 +3,8 @@
 #include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/gpu/FlatRing.h"
 
+#include <algorithm>
+
 namespace m3c {
 
 /// Flat parts; nothing where parts of rows are as good.
@@ -35,9 +37,12 @@ Schedule matrixAttention(const Schedule &problem, const PageChip &chip) {
     residents = chip.crowd;
     stages = crowdStages;
   }
+  constexpr int64_t teamWarps = 4; // quarters of a page
+  const int64_t consumers = many ? 4 : 8, teams = consumers / teamWarps;
+  stages -= stages % teams; // a stage is always one team's, which waits for its phases alone
   int64_t parts =
       problem.at("selected") ? partsOfSelection(chip.units, items) : partsFor(chip.units, items);
-  return {{"consumers", many ? 4 : 8},
+  return {{"consumers", consumers},
           {"loaders", 1},
           {"attend_registers", 0},
           {"load_registers", 0},
@@ -53,12 +58,14 @@ Schedule matrixScores(const Schedule &problem, const PageChip &chip) {
   int64_t tileRows = 8 / problem.at("heads"), rows = problem.at("rows");
   int64_t tiles = (rows + tileRows - 1) / tileRows;
   bool wide = rows >= 4 * tileRows;
+  const int64_t stages = chip.ringBytes / problem.at("page_bytes");
+  const int64_t most = std::min<int64_t>(wide ? 11 : 15, stages); // a stage for each, or more
   return {{"columns", wide ? 32 : 8},
-          {"consumers", wide ? 11 : 15},
+          {"consumers", most},
           {"loaders", 1},
           {"score_registers", 0},
           {"load_registers", 0},
-          {"stages", chip.ringBytes / problem.at("page_bytes")},
+          {"stages", stages},
           {"parts", partsFor(chip.units, tiles)}};
 }
 

@@ -16,7 +16,7 @@ public:
         consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
         attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
-        turns(ringTurns(schedule, unit, consumers / pageWarps)), batch(kb),
+        turns(ringTurns(unit, consumers / pageWarps)), batch(kb),
         rows(kb, batch, schedule.at("parts"), shape.selected),
         lists(kb, batch, rows, shape, loaders), meeting(m, consumers),
         products(kb, m, cache, shape, schedule),

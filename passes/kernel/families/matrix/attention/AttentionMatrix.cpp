@@ -28,7 +28,7 @@ public:
         consumers(schedule.at("consumers")), loaders(loadersOf(schedule)),
         attendRegisters(choiceOf(schedule, "attend_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), stages(schedule.at("stages")),
-        turns(ringTurns(schedule, unit, consumers / pageWarps)), parts(schedule.at("parts")),
+        turns(ringTurns(unit, consumers / pageWarps)), parts(schedule.at("parts")),
         fan(fanOf(schedule)), cluster(meets(schedule)), batch(kb),
         products(kb, m, cache, shape, schedule),
         sums(kb, m, shape.dims, products.scaleBits(), consumers + loaders), query(parameters.query),
