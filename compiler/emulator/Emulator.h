@@ -31,7 +31,8 @@ public:
   std::unique_ptr<Program> load(KernelSource source) const;
   /// Builds what is not built, side by side.
   void prepare(std::span<Program *const> programs);
-  /// Runs a launch; asynchronous copies land early, late or at random, one launch after the other.
+  /// Runs a launch; asynchronous copies land early, late or at random, one launch after the other,
+  /// beginning by the seed.
   /// Throws Error that says which thread did what, and where in the text.
   void launch(Program &program, std::array<unsigned, 3> grid, std::span<const uint64_t> values,
               const std::string &label);

@@ -55,7 +55,7 @@ struct StepInput {
   std::map<std::string, std::vector<float>> given; ///< first contents of buffers, by name
   int64_t poolPages = 0, pageBytes = 0; ///< of the pool; pages that the batch names are filled
   /// How often all launches run, one after the other: what is asynchronous on an emulated device
-  /// lands early in its first launch, late in the second, at random in the third.
+  /// lands early, late and at random in three launches.
   unsigned times = 1;
 };
 

@@ -305,7 +305,7 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"RingTooShallow", "staged", "", "(shared + "},
       {"BarrierWithoutInitialisation", "pipeline", "that nothing has initialised", ""},
       {"BarrierUsedBeforeOthersSeeIt", "pipeline", "", ""},
-      {"StageTakenBeforeItIsFree", "pipeline", "", "bring(stages"},
+      {"StageTakenBeforeItIsFree", "pipeline", "", "role bring"},
       {"TooFewBytesExpected", "pipeline", "no thread can go on", ""},
       {"PhaseTakenForAnother", "pipeline", "", "waitFor(full"},
       {"FullStageNotWaitedFor", "pipeline", "", "loadAt(stages"},
