@@ -389,16 +389,23 @@ void setPanels(Schedule &schedule, int64_t panels) {
 }
 
 /// As many panels as the table says, or the next smaller number that divides the weight's, and with
-/// which neither a warp's accumulators nor the sums of the warps take more room than in the table.
+/// which the accumulators of a warp and the sums of all warps have room, as those of the table do.
 static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int64_t panelUnit) {
-  auto warpPanels = [&](int64_t panels) {
-    return panels * splitOf(schedule, panels) / schedule.at("warps");
+  constexpr int64_t registers = 128; // of a thread, for accumulators
+  // Of a work item, for FP32 sums: two products of a launch may have theirs at once.
+  constexpr int64_t sharedBytes = 112 * 1024;
+  const int64_t rows = schedule.at("rows");
+  auto accumulators = [&](int64_t panels) {
+    return panels * splitOf(schedule, panels) / schedule.at("warps") * rows / 2;
+  };
+  auto sums = [&](int64_t panels) {
+    return panels * splitOf(schedule, panels) * rows * panelOutputs * 4;
   };
   const int64_t most = std::max(schedule.at("panels"), panelUnit);
-  const int64_t mostOfWarp = warpPanels(most), mostSums = most * splitOf(schedule, most);
   auto fits = [&](int64_t panels) {
     return weight.panels % panels == 0 && panels % panelUnit == 0 &&
-           warpPanels(panels) <= mostOfWarp && panels * splitOf(schedule, panels) <= mostSums;
+           accumulators(panels) <= std::max(registers, accumulators(most)) &&
+           sums(panels) <= std::max(sharedBytes, sums(most));
   };
   int64_t panels = most;
   while (panels > panelUnit && !fits(panels))
