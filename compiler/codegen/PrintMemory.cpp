@@ -295,6 +295,27 @@ LogicalResult Printer::matrixAccess(Operation *op) {
                        name(op.getLimit()), name(op.getIndices()[0])));
         return success();
       })
+      .Case([&](PackRowsOp op) {
+        int64_t stride = op.getX().getType().getStride(0);
+        line(formatv("{0}<{1}>({2}, {3}, {4} - {5}, {6});", atomCall(op.getAtom(), "packRows"),
+                     op.getCount(), address(op.getX(), {op.getRow(), op.getColumn()}), stride,
+                     name(op.getLimit()), name(op.getRow()),
+                     address(op.getStages(), {op.getStage(), op.getFirst()})) +
+             origin(op));
+        return success();
+      })
+      .Case([&](MmaSharedOp op) {
+        define(op, "acc",
+               formatv("{0}({1})", atomCall(op.getAtom(), "mmaShared"),
+                       list({op.getA(), op.getRight(), op.getAcc()})));
+        return success();
+      })
+      .Case([&](MmaWaitOp op) {
+        define(op, "acc",
+               formatv("{0}<{1}>({2})", atomCall(op.getAtom(), "awaitShared"), op.getLeaves(),
+                       name(op.getSums())));
+        return success();
+      })
       .Case([&](MmaGroupsOp op) {
         int64_t groups =
             op.getScales().getType().getShape()[0] / op.getCodes().getType().getShape()[0];

@@ -3,6 +3,7 @@
 #include "compiler/emulator/Registers.h"
 #include "compiler/emulator/TensorMemory.h"
 #include "compiler/emulator/Transfers.h"
+#include "compiler/emulator/groups/GroupProducts.h"
 
 #include <string>
 
@@ -172,6 +173,22 @@ void tensorCommit(m3emu::Thread *thread, void *barrier, bool pair, unsigned rank
   M3C_CALLER(thread);
   cluster.tensor(caller).commit(caller, barrier, pair, ranks);
 }
+void groupFence(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.groupProducts(caller).fence(caller);
+}
+void groupMultiply(m3emu::Thread *thread, const m3emu::GroupProduct &product) {
+  M3C_CALLER(thread);
+  cluster.groupProducts(caller).multiply(caller, product);
+}
+void groupCommit(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.groupProducts(caller).commit(caller);
+}
+void groupWait(m3emu::Thread *thread, unsigned most, float *const *sums, unsigned count) {
+  M3C_CALLER(thread);
+  cluster.groupProducts(caller).wait(caller, most, sums, count);
+}
 void setRegisters(m3emu::Thread *thread, const char *what, unsigned count, unsigned together,
                   bool increases) {
   M3C_CALLER(thread);
@@ -220,6 +237,10 @@ const m3emu::Calls &calls() {
                                          tensorFence,
                                          tensorMultiply,
                                          tensorCommit,
+                                         groupFence,
+                                         groupMultiply,
+                                         groupCommit,
+                                         groupWait,
                                          setRegisters};
   return table;
 }

@@ -4,6 +4,7 @@
 #include "compiler/emulator/Registers.h"
 #include "compiler/emulator/TensorMemory.h"
 #include "compiler/emulator/Transfers.h"
+#include "compiler/emulator/groups/GroupProducts.h"
 #include "runtime/base/Error.h"
 
 #include <asm/prctl.h>
@@ -91,6 +92,7 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
   exitedThreads = 0;
   transfers->begin(clock);
   for (Item &item : items) {
+    item.products = nullptr;
     if (!launch.registers)
       item.registers = nullptr;
     else if (!item.registers)
@@ -218,6 +220,8 @@ void Cluster::exitThread(FibreThread &thread) {
     }
   if (!alive && item.registers)
     item.registers->end(thread);
+  if (!alive && item.products)
+    item.products->end(thread);
   if (!alive)
     runnable.remove(warp.index);
   if (item.tensor && hasEnded(warp.rank))
@@ -489,6 +493,13 @@ Cluster::TensorMemory &Cluster::tensor(FibreThread &thread) {
   if (!item.tensor)
     fail(thread, "uses tensor memory, which this target does not have");
   return *item.tensor;
+}
+
+Cluster::GroupProducts &Cluster::groupProducts(FibreThread &thread) {
+  Item &item = items[thread.home->rank];
+  if (!item.products)
+    item.products = std::make_shared<GroupProducts>(*this);
+  return *item.products;
 }
 
 Cluster::Registers &Cluster::registers(FibreThread &thread) {

@@ -171,6 +171,11 @@ public:
   friend class Registers;
   Registers &registers(FibreThread &thread);
 
+  /// Likewise; made when the first one starts.
+  class GroupProducts;
+  friend class GroupProducts;
+  GroupProducts &groupProducts(FibreThread &thread);
+
 private:
   struct Barrier {
     unsigned arrived = 0, expected = 0;
@@ -190,8 +195,9 @@ private:
   /// One work item.
   struct Item {
     Shadow shadow;
-    std::shared_ptr<TensorMemory> tensor; ///< where the target has such memory
-    std::shared_ptr<Registers> registers; ///< where warps may change theirs
+    std::shared_ptr<TensorMemory> tensor;    ///< where the target has such memory
+    std::shared_ptr<Registers> registers;    ///< where warps may change theirs
+    std::shared_ptr<GroupProducts> products; ///< where four warps multiply together
     std::array<Barrier, 16> barriers;
     unsigned exitedThreads = 0;
     bool lastHolds = false; ///< what the last barrierOr found

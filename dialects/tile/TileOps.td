@@ -577,6 +577,7 @@ def Tile_RoundOp : Tile_Op<"round", [Pure]> {
 }
 
 include "dialects/tile/TileMatrixOps.td"
+include "dialects/tile/TileSharedOps.td"
 include "dialects/tile/TileTensorOps.td"
 
 #endif

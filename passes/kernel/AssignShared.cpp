@@ -10,12 +10,15 @@ namespace m3c::kernel {
 
 namespace {
 
-/// Operands of products of tensor memory begin where their swizzle does.
+/// Operands of products in shared memory begin where their swizzle does; the stages of a ring of
+/// them are multiples of that.
 bool isOperand(Value buffer) {
   return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
     if (auto view = dyn_cast<tile::ReinterpretOp>(user))
       return isOperand(view.getView());
-    return isa<tile::TensorMmaOp>(user);
+    if (auto wait = dyn_cast<tile::WaitOp>(user))
+      return isOperand(wait.getStage());
+    return isa<tile::TensorMmaOp, tile::MmaSharedOp>(user);
   });
 }
 constexpr int64_t swizzleBytes = 1024;
@@ -41,8 +44,10 @@ struct AssignSharedPass : impl::AssignSharedBase<AssignSharedPass> {
         place(op, 4);
       else if (auto ring = dyn_cast<tile::RingOp>(op))
         // Two barriers of eight bytes follow each stage that a copy fills.
-        place(op, ring.getRing().getType().getByteSize() +
-                      (ring.getAsync() ? 16 * ring.getRing().getType().getStages() : 0));
+        place(op,
+              ring.getRing().getType().getByteSize() +
+                  (ring.getAsync() ? 16 * ring.getRing().getType().getStages() : 0),
+              isOperand(ring.getRing()) ? swizzleBytes : 64);
     });
     getOperation().setSharedBytes(end);
     bytes += end;

@@ -17,6 +17,42 @@ SmallVector<Type> fragmentParameterTypes(MLIRContext *context, const PackedWeigh
   return types;
 }
 
+static Value loadPart(KernelBuilder &kb, Value view, Value panel, Value unit, int64_t lanes,
+                      int64_t count) {
+  auto type = cast<tile::ViewType>(view.getType());
+  SmallVector<int64_t> sizes(type.getShape());
+  sizes[0] = sizes[1] = 1;
+  Values indices(sizes.size(), kb.index(0));
+  indices[0] = panel;
+  indices[1] = unit;
+  return tile::LoadOp::create(kb.builder(),
+                              kb.fragment(lanes, count, type.getElement(), tile::Layout::PerLane),
+                              view, indices, sizes);
+}
+
+FragmentCodes loadFragment(KernelBuilder &kb, const WeightView &weight, Value panel, Value unit) {
+  const PackedWeight &shape = weight.shape;
+  FragmentCodes codes{loadPart(kb, weight.words, panel, unit, 32, 32 / shape.perWord()), {}};
+  if (weight.scales)
+    codes.scales = loadPart(kb, weight.scales, panel, unit, 8 * fragmentK / shape.group(), 2);
+  return codes;
+}
+
+Value dequantised(KernelBuilder &kb, const PackedWeight &weight, const FragmentCodes &codes) {
+  Type element =
+      weight.format() == tile::Format::F32 ? kb.f32Type() : Type(kb.builder().getBF16Type());
+  return tile::DequantFragmentOp::create(kb.builder(),
+                                         kb.fragment(16, fragmentK, element, tile::Layout::MmaA),
+                                         codes.words, codes.scales, weight.format(), StringAttr());
+}
+
+Value unscaledSums(KernelBuilder &kb, const PackedWeight &weight, Value sums) {
+  if (weight.format() != tile::Format::E2M1)
+    return sums;
+  return kb.map(sums, cast<tile::TileType>(sums.getType()),
+                [&](ValueRange args) { return kb.mulf(args[0], kb.f32(512)); });
+}
+
 namespace {
 
 class FragmentProduct {
@@ -52,9 +88,8 @@ public:
                                                      kb.mul(kb.add(firstPanel, p), panelOutputs)},
                                           across);
       };
-      addParts(kb, product, partial, row, storePart, [&](Value sum, Value at) {
-        epilogue(shape.format() == tile::Format::E2M1 ? unscaled(sum) : sum, at);
-      });
+      addParts(kb, product, partial, row, storePart,
+               [&](Value sum, Value at) { epilogue(unscaledSums(kb, shape, sum), at); });
     };
     if (product.schedule.count("one_tile"))
       tile(product.rowBegin);
@@ -63,12 +98,6 @@ public:
   }
 
 private:
-  /// Operands of E2M1 are 2^-9 of their values (`tile.dequant_fragment`).
-  Value unscaled(Value sum) {
-    return kb.map(sum, cast<tile::TileType>(sum.getType()),
-                  [&](ValueRange args) { return kb.mulf(args[0], kb.f32(512)); });
-  }
-
   /// A fragment of each panel of this warp, and the activations that it meets.
   struct Unit {
     SmallVector<Value> words, scales; ///< of each panel; scales may be null
@@ -216,10 +245,10 @@ private:
     Unit loaded;
     for (int64_t p = 0; p < warpPanels; ++p) {
       Value panel = kb.add(product.panel, kb.add(firstPanel, p));
-      loaded.words.push_back(loadPart(product.weight.words, panel, unit, 32, 32 / shape.perWord()));
-      if (product.weight.scales)
-        loaded.scales.push_back(
-            loadPart(product.weight.scales, panel, unit, 8 * fragmentK / shape.group(), 2));
+      FragmentCodes codes = loadFragment(kb, product.weight, panel, unit);
+      loaded.words.push_back(codes.words);
+      if (codes.scales)
+        loaded.scales.push_back(codes.scales);
     }
     return loaded;
   }
@@ -235,24 +264,9 @@ private:
                                 ArrayRef<int64_t>{rows, fragmentK});
   }
 
-  Value loadPart(Value view, Value panel, Value unit, int64_t lanes, int64_t count) {
-    auto type = cast<tile::ViewType>(view.getType());
-    SmallVector<int64_t> sizes(type.getShape());
-    sizes[0] = sizes[1] = 1;
-    Values indices(sizes.size(), kb.index(0));
-    indices[0] = panel;
-    indices[1] = unit;
-    return tile::LoadOp::create(kb.builder(),
-                                kb.fragment(lanes, count, type.getElement(), tile::Layout::PerLane),
-                                view, indices, sizes);
-  }
-
   Value dequantise(const Unit &unit, size_t panel) {
-    Type element =
-        shape.format() == tile::Format::F32 ? kb.f32Type() : Type(kb.builder().getBF16Type());
-    return tile::DequantFragmentOp::create(
-        kb.builder(), kb.fragment(16, fragmentK, element, tile::Layout::MmaA), unit.words[panel],
-        unit.scales.empty() ? Value() : unit.scales[panel], shape.format(), StringAttr());
+    return dequantised(kb, shape,
+                       {unit.words[panel], unit.scales.empty() ? Value() : unit.scales[panel]});
   }
 
   KernelBuilder &kb;

@@ -19,6 +19,16 @@ inline constexpr int64_t fragmentK = 64;
 llvm::SmallVector<Type> fragmentParameterTypes(mlir::MLIRContext *context,
                                                const PackedWeight &weight);
 
+/// A warp's codes of 16 outputs × 64 k and their scales.
+struct FragmentCodes {
+  Value words, scales; ///< scales may be null
+};
+FragmentCodes loadFragment(KernelBuilder &kb, const WeightView &weight, Value panel, Value unit);
+/// The left operand of a matrix instruction.
+Value dequantised(KernelBuilder &kb, const PackedWeight &weight, const FragmentCodes &codes);
+/// Sums of dequantised operands as those of the weights: operands of E2M1 are 2^-9 of their values.
+Value unscaledSums(KernelBuilder &kb, const PackedWeight &weight, Value sums);
+
 /// Emits the product of one work item; `epilogue` gets one row at a time, in the warp that stores
 /// it. Schedule: rows (a multiple of 8), panels, warps, k_split (warps along K; the others along
 /// the panels), ahead (fragments of each panel that are under way at once).

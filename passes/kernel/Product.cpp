@@ -1,6 +1,6 @@
 #include "passes/kernel/Product.h"
 
-#include "passes/kernel/FragmentProduct.h"
+#include "passes/kernel/SharedProduct.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -329,6 +329,8 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
 }
 
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+  if (sharesRows(product.schedule))
+    return emitSharedProduct(kb, product, epilogue);
   if (usesFragments(product.schedule))
     return emitFragmentProduct(kb, product, epilogue);
   auto plain = [&] {
@@ -343,7 +345,9 @@ void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
   kb.barrier();
 }
 
-bool usesFragments(const Schedule &schedule) { return schedule.count("k_split"); }
+bool usesFragments(const Schedule &schedule) {
+  return schedule.count("k_split") || sharesRows(schedule);
+}
 
 Schedule productProblem(ArrayRef<m3::WeightOp> sources, Type activations) {
   m3::WeightOp first = sources.front();
@@ -368,7 +372,7 @@ RowBlock::RowBlock(KernelBuilder &kb, const Schedule &schedule, Value rows)
 }
 
 void noteOneTile(Schedule &schedule, int64_t rows) {
-  if (!usesFragments(schedule) || schedule.at("rows") < rows)
+  if (!usesFragments(schedule) || sharesRows(schedule) || schedule.at("rows") < rows)
     return;
   schedule.erase("row_block");
   schedule["one_tile"] = 1;
@@ -416,6 +420,8 @@ static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int6
 
 Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t panelUnit,
                      int64_t rows) {
+  if (sharesRows(schedule))
+    return fitSharedRows(schedule, weight);
   if (usesFragments(schedule))
     return fitFragments(schedule, weight, panelUnit);
   int64_t &panels = schedule.at("panels"), &tileRows = schedule.at("rows");
@@ -447,7 +453,8 @@ Schedule fitSchedule(Schedule schedule, const PackedWeight &weight, int64_t pane
 SmallVector<planir::GridDim> productGrid(const Schedule &schedule, int64_t panels, int64_t rows) {
   auto block = schedule.find("row_block");
   int64_t rowBlock = block == schedule.end() ? rows : block->second;
-  return {{panels / schedule.at("panels"), 0}, {int64_t(llvm::divideCeil(rows, rowBlock)), 0}};
+  return {{int64_t(llvm::divideCeil(panels, schedule.at("panels"))), 0},
+          {int64_t(llvm::divideCeil(rows, rowBlock)), 0}};
 }
 
 void storeColumns(KernelBuilder &kb, Value tile, Value view, Value row, Value col, int64_t outputs,
@@ -455,6 +462,14 @@ void storeColumns(KernelBuilder &kb, Value tile, Value view, Value row, Value co
   auto type = cast<tile::TileType>(tile.getType());
   int64_t rows = type.getRows(), cols = type.getCols();
   tile = kb.codesFor(view, tile);
+  if (outputs % panelOutputs == 0 && outputs % cols) { // the last work item has fewer panels
+    for (int64_t c = 0; c < cols; c += panelOutputs)
+      kb.when(kb.less(kb.add(col, c), kb.index(outputs)), [&] {
+        kb.store(kb.slice(tile, 0, c, rows, panelOutputs), view, {row, kb.add(col, c)},
+                 {rows, panelOutputs}, rowEnd);
+      });
+    return;
+  }
   if (outputs % panelOutputs == 0) {
     kb.store(tile, view, {row, col}, {rows, cols}, rowEnd);
     return;

@@ -45,7 +45,8 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
                tile::DequantGroupOp, tile::QuantGroupOp, tile::QuantGroupsOp, tile::LoadCachedOp,
                tile::MmaGroupsOp, tile::FillStageOp, tile::AwaitLaunchOp, tile::AllowLaunchOp,
                tile::TensorKeysOp, tile::OperandValuesOp, tile::TensorMmaOp, tile::TensorLoadOp,
-               tile::TensorStoreOp, tile::RoleOp>(op))
+               tile::TensorStoreOp, tile::PackRowsOp, tile::MmaSharedOp, tile::MmaWaitOp,
+               tile::RoleOp>(op))
         return WalkResult::advance();
       if (auto role = dyn_cast<tile::RoleOp>(op); role && !changesRegisters(role, *row))
         return WalkResult::advance();

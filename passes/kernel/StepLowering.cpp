@@ -37,9 +37,10 @@ Type storedElement(Value tensor) {
 
 ArrayRef<SwitchableForm> switchableForms() {
   // Of a family the one that is tried first comes first.
-  static constexpr SwitchableForm forms[] = {{"attention", "tensor"},   {"attention", "shared"},
-                                             {"attention", "matrix"},   {"index_score", "tensor"},
-                                             {"index_score", "matrix"}, {"block_topk", "by_warps"}};
+  static constexpr SwitchableForm forms[] = {
+      {"attention", "tensor"},   {"attention", "shared"},   {"attention", "matrix"},
+      {"index_score", "tensor"}, {"index_score", "matrix"}, {"block_topk", "by_warps"},
+      {"project", "wgmma"},      {"gate_up", "wgmma"},      {"qkv_insert", "wgmma"}};
   return forms;
 }
 
@@ -142,21 +143,25 @@ static Schedule without(StringRef form, Schedule problem) {
   return problem;
 }
 
-/// A target has a form where it would offer something else without.
+/// A target has a form where it offers something else with it than without.
 Schedule StepLowering::switchForms(StringRef family, Schedule &problem) const {
   Schedule said;
-  auto eachForm = [&](int64_t wanted, auto body) {
-    for (const SwitchableForm &form : switchableForms())
-      if (form.family == family && problem.count(form.form.str()) &&
-          overrideOf((family + "." + form.form).str()) == wanted)
-        if (Schedule denied = without(form.form, problem);
-            offer(family, denied) != offer(family, problem)) {
-          said[form.form.str()] = wanted;
-          body(denied);
-        }
+  auto eachForm = [&](int64_t wanted) {
+    for (const SwitchableForm &form : switchableForms()) {
+      std::string name = form.form.str();
+      if (form.family != family || !problem.count(name) ||
+          overrideOf((family + "." + form.form).str()) != wanted)
+        continue;
+      Schedule denied = without(form.form, problem), asked = problem;
+      asked[name] = problem[name] ? askedForm : 0;
+      if (offer(family, denied) == offer(family, asked))
+        continue;
+      said[name] = wanted;
+      problem = wanted ? asked : denied;
+    }
   };
-  eachForm(0, [&](const Schedule &denied) { problem = denied; });
-  eachForm(1, [](const Schedule &) {});
+  eachForm(0);
+  eachForm(1);
   return said;
 }
 

@@ -102,7 +102,8 @@ public:
   void tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Value buffer);
   /// The schedule of the family's next kernel, with the user's overrides ("family.choice"): the
   /// target's, or where it does not emit the family for this problem its fallback chip's. The
-  /// problem says which of switchableForms() the family has a kernel for (1, else 0).
+  /// problem says which of switchableForms() the family has a kernel for (1, else 0); a form that
+  /// the user asks for and the target does not offer by itself becomes `askedForm`.
   Schedule schedule(llvm::StringRef family, Schedule problem);
   /// What the user says of a choice, "attention.flat".
   std::optional<int64_t> overrideOf(llvm::StringRef choice) const {

@@ -253,14 +253,17 @@ void KernelProgram::run(const StepInput &input) {
   std::unique_ptr<hal::Device> device = openFor(chip, input.threads, input.seed);
   std::unique_ptr<hal::Stream> stream = device->createStream();
   Placement placement(*device, *stream, isEmulated(chip));
+  auto weight = [&](const std::string &buffer) -> const std::vector<float> & {
+    auto own = input.weights.find(buffer);
+    return own == input.weights.end() ? input.weights.at(buffer.substr(0, buffer.rfind('.')))
+                                      : own->second;
+  };
   auto value = [&](const Argument &argument) -> uint64_t {
     switch (argument.kind) {
     case Argument::Buffer:
       return placement.of(memory[size_t(argument.value)], argument.name);
     case Argument::Weight:
-      return placement.of(std::as_bytes(std::span(
-                              input.weights.at(argument.name.substr(0, argument.name.rfind('.'))))),
-                          argument.name);
+      return placement.of(std::as_bytes(std::span(weight(argument.name))), argument.name);
     case Argument::Pool:
       return placement.ofPool(input) + uint64_t(argument.value);
     case Argument::Batch:

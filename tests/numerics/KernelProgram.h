@@ -46,7 +46,8 @@ struct BuiltKernel {
 /// What a step works on. `pool` is the address of cache page 0.
 struct StepInput {
   const interpreter::Batch *batch;
-  std::map<std::string, std::vector<float>> weights; ///< F32 matrices by symbol
+  /// F32 matrices by symbol, or the words of a weight buffer by its name.
+  std::map<std::string, std::vector<float>> weights;
   std::byte *pool = nullptr;
   int64_t blocks = 0; ///< page-table row length; 0 = the power of two that the runtime would take
   unsigned threads = 1;

@@ -1,6 +1,6 @@
 // Family "gate_up": z = swiglu(x Wgᵀ, x Wuᵀ), both products in one pass over x.
 #include "passes/kernel/Families.h"
-#include "passes/kernel/Product.h"
+#include "passes/kernel/SharedProduct.h"
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/Project.h"
 
@@ -17,7 +17,7 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
                                   Type activation) {
   MLIRContext *context = step.module.getContext();
   int64_t outputs = weight.outputs / 2;
-  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k, x)};
+  SmallVector<Type> types = {countsType(context), multipliedType(context, weight, schedule, x)};
   llvm::append_range(types, weightParameterTypes(context, weight));
   types.push_back(rowsType(context, outputs, activation));
   KernelBuilder kb(step.module, name, "gate_up", schedule, types);
@@ -46,7 +46,9 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
 LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, StringRef up,
                          double alpha, double limit, StringRef name, RowBuffer z) {
   m3::WeightOp sources[] = {step.weightOp(gate), step.weightOp(up)};
-  Schedule choice = step.schedule("gate_up", productProblem(sources, x.element));
+  Schedule problem = productProblem(sources, x.element);
+  problem[sharedRowsForm] = 1;
+  Schedule choice = step.schedule("gate_up", problem);
   FailureOr<PackedWeight> weight =
       step.pack(name, sources, /*interleave=*/true, usesFragments(choice));
   if (failed(weight))
@@ -60,7 +62,7 @@ LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, String
   });
   SmallVector<LaunchArgument> arguments = {
       {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {x.buffer, planir::Access::Read}};
+      {multipliedRows(step, x.buffer, *weight, schedule, 0, name), planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
   arguments.push_back({z.buffer, planir::Access::Write});
   step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), name);

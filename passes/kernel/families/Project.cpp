@@ -1,7 +1,7 @@
 // Family "project": y = x Wᵀ, with the residual of `residual_project` in the epilogue.
 #include "passes/kernel/families/Project.h"
 #include "passes/kernel/Families.h"
-#include "passes/kernel/Product.h"
+#include "passes/kernel/SharedProduct.h"
 #include "passes/kernel/families/Common.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -17,7 +17,7 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
                                    const Schedule &schedule, Type x, Residual residual, Type y,
                                    int64_t countIndex) {
   MLIRContext *context = step.module.getContext();
-  SmallVector<Type> types = {countsType(context), rowsType(context, weight.k, x)};
+  SmallVector<Type> types = {countsType(context), multipliedType(context, weight, schedule, x)};
   llvm::append_range(types, weightParameterTypes(context, weight));
   if (residual.rows)
     types.push_back(rowsType(context, weight.outputs, residual.rows.element));
@@ -55,7 +55,9 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
 LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr symbol,
                           Residual residual, RowBuffer y, bool logitRows) {
   m3::WeightOp weightOp = step.weightOp(symbol.getValue());
-  Schedule choice = step.schedule("project", productProblem(weightOp, x.element));
+  Schedule problem = productProblem(weightOp, x.element);
+  problem[sharedRowsForm] = 1;
+  Schedule choice = step.schedule("project", problem);
   FailureOr<PackedWeight> weight =
       step.pack(symbol.getValue(), weightOp, false, usesFragments(choice));
   if (failed(weight))
@@ -75,7 +77,8 @@ LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr sym
   });
   SmallVector<LaunchArgument> arguments = {
       {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {x.buffer, planir::Access::Read}};
+      {multipliedRows(step, x.buffer, *weight, schedule, logitRows ? 2 : 0, symbol.getValue()),
+       planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
   if (residual.rows)
     arguments.push_back({residual.rows.buffer, planir::Access::Read});

@@ -2,7 +2,7 @@
 // product, whose epilogue works head by head: norm, rotation, rounding, and the write to the paged
 // cache.
 #include "passes/kernel/Families.h"
-#include "passes/kernel/Product.h"
+#include "passes/kernel/SharedProduct.h"
 #include "passes/kernel/families/CacheSlots.h"
 #include "passes/kernel/families/Common.h"
 
@@ -190,7 +190,7 @@ tile::KernelOp buildQkv(StepLowering &step, StringRef name, const QkvShape &shap
                              listType(context),
                              listType(context),
                              listType(context),
-                             rowsType(context, weight.k, shape.element),
+                             multipliedType(context, weight, schedule, shape.element),
                              rowsType(context, shape.rotary)};
   llvm::append_range(types, weightParameterTypes(context, weight));
   for (const Section &section : shape.sections) {
@@ -363,7 +363,9 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
     }
     std::string weightName =
         formatv("layers.{0}.qkv_{1}", layer, m3::stringifyEncoding(m3::Encoding(encoding)));
-    Schedule schedule = step.schedule("qkv_insert", productProblem(weights, shape.element));
+    Schedule problem = productProblem(weights, shape.element);
+    problem[sharedRowsForm] = shape.headDim == 64 || shape.headDim == 128; // one work item has it
+    Schedule schedule = step.schedule("qkv_insert", problem);
     FailureOr<PackedWeight> weight = step.pack(weightName, weights, false, usesFragments(schedule));
     if (failed(weight))
       return failure();
@@ -385,7 +387,9 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
          {planir::BatchArray::Counts, planir::BatchArray::Positions,
           planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
       arguments.push_back({step.batch(array), planir::Access::Read});
-    arguments.push_back({x.buffer, planir::Access::Read});
+    arguments.push_back({multipliedRows(step, x.buffer, *weight, schedule, 0,
+                                        formatv("layers.{0}.qkv_insert", layer).str()),
+                         planir::Access::Read});
     arguments.push_back({table, planir::Access::Read});
     addWeightArguments(step, *weight, arguments);
     for (Section &section : sections) {

@@ -81,6 +81,10 @@ llvm::StringRef atomFormat(mlir::Operation *op);
 /// Choices of a kernel family by name, e.g. {"rows": 6, "panels": 1, "k_chunk": 256}.
 using Schedule = std::map<std::string, int64_t>;
 
+/// What a problem says of a form that its family has a kernel for: 1, and this where the user asks
+/// for it although the target would not offer it.
+constexpr int64_t askedForm = 2;
+
 /// Whether a schedule has a choice, and not 0.
 inline bool isOn(const Schedule &schedule, const char *choice) {
   auto found = schedule.find(choice);

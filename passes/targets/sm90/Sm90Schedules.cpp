@@ -47,6 +47,33 @@ Schedule fragments(const Schedule &problem) {
   return schedule;
 }
 
+/// Whether products of many rows keep these in shared memory without being asked: no chip has run
+/// them.
+constexpr bool sharesRows = false;
+
+/// Products of many rows: 128 of them in shared memory, eight panels; K in as many parts as fill
+/// the chip.
+bool sharedRows(const Schedule &problem) {
+  int64_t asked = problem.count("wgmma") ? problem.at("wgmma") : 0;
+  return (asked == askedForm || (asked && sharesRows)) && problem.at("rows") >= 128 &&
+         problem.at("activation_bits") == 16 && problem.at("weight_bits") < 32 &&
+         problem.at("n") % (problem.count("pairs") || problem.count("heads") ? 64 : 16) == 0 &&
+         problem.at("k") % 64 == 0;
+}
+Schedule inSharedRows(const Schedule &problem, const Chip &chip) {
+  int64_t rows = 128, panels = 8, units = problem.at("k") / 64;
+  int64_t items =
+      llvm::divideCeil(problem.at("n"), 16 * panels) * llvm::divideCeil(problem.at("rows"), rows);
+  int64_t cluster = std::clamp<int64_t>(chip.facts.units / items, 1, chip.cluster);
+  while (units % cluster)
+    --cluster;
+  Schedule schedule = {{"wgmma", 1}, {"rows", rows}, {"row_block", rows}, {"warps", panels + 1},
+                       {"ahead", 2}, {"stages", 8},  {"panels", panels},  {"cluster", cluster}};
+  if (problem.count("heads"))
+    schedule["chunk"] = 32; // dimensions of a head along a warp
+  return schedule;
+}
+
 /// Products of experts: many weights, few rows of each. A warp streams two panels of it, with
 /// enough fragments of each under way that one batch of them is most of its part of K.
 Schedule experts(const Schedule &problem) {
@@ -119,6 +146,8 @@ Schedule heads(const Schedule &problem, const Chip &chip) {
 /// stream the codes through registers once; many are cut into blocks of 16 rows, so that a launch
 /// has enough work items, and multiply a dequantised stage of the panels.
 Schedule product(const Schedule &problem, const Chip &chip) {
+  if (sharedRows(problem))
+    return inSharedRows(problem, chip);
   if (problem.at("activation_bits") == 16 && problem.at("k") % 64 == 0)
     return problem.count("heads")      ? heads(problem, chip)
            : problem.count("matrices") ? experts(problem)

@@ -23,8 +23,15 @@ const Chip chipRows[] = {{"sm_90a",
                            "data sheet of the H200", true, 67e12, 2048, 32, 1024},
                           4}};
 
+const Atom ownRows[] = {
+    {"pack_rows", "tile.pack_rows", "", "", "packRows", ""},
+    {"wgmma_bf16", "tile.mma_shared", "", "", "mmaShared", "HGMMA\\.64x[0-9]+x16\\.F32\\.BF16"},
+    {"wgmma_wait", "tile.mma_wait", "", "", "awaitShared", "WARPGROUP\\.DEPBAR"},
+};
+
 class Sm90Target final : public NvidiaTarget {
 public:
+  Sm90Target() : NvidiaTarget(ownRows) {}
   llvm::StringRef name() const override { return "sm90"; }
   llvm::ArrayRef<Chip> chips() const override { return chipRows; }
   Schedule schedule(llvm::StringRef family, const Schedule &problem,

@@ -283,7 +283,8 @@ const std::vector<BenchKernel> &soundKernels() {
       {"within", within, 64, 256, {4, 1, 1}, 2},
   };
   static const std::vector<BenchKernel> all =
-      joined(joined(joined(joined(own, tensorKernels()), pairKernels()), registerKernels()),
+      joined(joined(joined(joined(joined(own, tensorKernels()), pairKernels()), registerKernels()),
+                    groupKernels()),
              waveKernels());
   return all;
 }
@@ -325,8 +326,10 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"SameWarpOfAnotherItem", "within", "", "loadAt(peer"},
       {"WaitsTwice", "pushed", "without an arrival", ""},
   };
-  static const std::vector<PlantedFault> all = joined(
-      joined(joined(joined(own, tensorFaults()), pairFaults()), registerFaults()), waveFaults());
+  static const std::vector<PlantedFault> all =
+      joined(joined(joined(joined(joined(own, tensorFaults()), pairFaults()), registerFaults()),
+                    groupFaults()),
+             waveFaults());
   return all;
 }
 

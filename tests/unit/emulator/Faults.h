@@ -27,6 +27,9 @@ const std::vector<PlantedFault> &pairFaults();
 /// Of those, the ones of registers that warps give each other (RegisterFaults.cpp).
 const std::vector<BenchKernel> &registerKernels();
 const std::vector<PlantedFault> &registerFaults();
+/// Of those, the ones of products that four warps start together (GroupFaults.cpp).
+const std::vector<BenchKernel> &groupKernels();
+const std::vector<PlantedFault> &groupFaults();
 /// Of those, the ones of waves of 64 lanes (WaveFaults.cpp).
 const std::vector<BenchKernel> &waveKernels();
 const std::vector<PlantedFault> &waveFaults();

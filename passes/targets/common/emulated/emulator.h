@@ -32,6 +32,17 @@ struct TensorProduct {
   float (*sum)(const unsigned short *a, const unsigned short *b, float c);
 };
 
+/// A product of four warps with a right operand in shared memory, K = 16 elements of 16 bits: the
+/// part of one warp.
+struct GroupProduct {
+  unsigned n;                   ///< columns
+  unsigned long b;              ///< descriptor of the right operand
+  const unsigned *a[mostLanes]; ///< of each lane four registers
+  float *sums[mostLanes];       ///< of each lane n / 2
+  /// c + Σ a[k] b[k] of codes.
+  float (*sum)(const unsigned short *a, const unsigned short *b, float c);
+};
+
 /// What the emulator does. Shared memory is named by its address in the CPU's memory.
 struct Calls {
   /// Returns when the lanes of `mask` are all here; the last one to come runs `all` first.
@@ -107,6 +118,14 @@ struct Calls {
   void (*tensorMultiply)(Thread *, const TensorProduct &);
   /// At the barriers in that place of the work items `ranks`, a bit each; 0: of this one.
   void (*tensorCommit)(Thread *, void *barrier, bool pair, unsigned ranks);
+
+  // Products of four warps ("wgmma"). One call of a warp each.
+  void (*groupFence)(Thread *);
+  void (*groupMultiply)(Thread *, const GroupProduct &);
+  void (*groupCommit)(Thread *);
+  /// All groups but the latest `most` have ended; where these are none, `count` sums of each lane
+  /// are handed over.
+  void (*groupWait)(Thread *, unsigned most, float *const *sums, unsigned count);
 
   /// All threads of `together` warps that follow each other have `count` registers from here on;
   /// waits until as many are free. `what` names the instruction.

@@ -2,3 +2,5 @@
 #pragma once
 
 #include "nvidia.h"
+
+#include "shared_rows.h"

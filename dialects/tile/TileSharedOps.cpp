@@ -1,0 +1,60 @@
+// Verifiers of the operations of TileSharedOps.td.
+#include "dialects/tile/Tile.h"
+
+using namespace mlir;
+using namespace m3c::tile;
+
+/// [stages, N, 64] or, as one stage, [N, 64] of BF16 codes.
+static bool isStage(ViewType view, size_t rank) {
+  ArrayRef<int64_t> shape = view.getShape();
+  return shape.size() == rank && view.getElement().isInteger(16) && shape[rank - 1] == 64 &&
+         MmaSharedOp::isPossible(shape[rank - 2]);
+}
+
+/// Sums of products under way are nobody's.
+static LogicalResult verifyUnderWay(Operation *op, Value sums) {
+  for (Operation *user : sums.getUsers())
+    if (!isa<MmaSharedOp, MmaWaitOp, scf::YieldOp, scf::ForOp>(user))
+      return op->emitOpError("T-G3: ") << user->getName()
+                                       << " takes sums of products under way; wait for them with "
+                                          "tile.mma_wait";
+  return success();
+}
+
+LogicalResult PackRowsOp::verify() {
+  ViewType x = getX().getType(), stages = getStages().getType();
+  if (x.getShape().size() != 2 || !x.getElement().isInteger(16) || x.getShape()[1] % 64)
+    return emitOpError("T-G1: rows of BF16 codes (i16), a multiple of 64 in each, expected, found ")
+           << x;
+  if (!isStage(stages, 3))
+    return emitOpError("T-G2: stages of 64, 128 or 256 rows of 64 codes (i16) expected, found ")
+           << stages;
+  int64_t count = int64_t(getCount()), rows = stages.getShape()[1];
+  if (count < 8 || count > rows || count % 8)
+    return emitOpError("T-G5: a count of rows that is a multiple of 8, at most ")
+           << rows << ", expected, found " << count;
+  return success();
+}
+
+LogicalResult MmaSharedOp::verify() {
+  TileType a = getA().getType(), acc = getAcc().getType();
+  ViewType right = getRight().getType();
+  if (right.getSpace() != Space::Shared || !isStage(right, 2))
+    return emitOpError("T-G2: a stage of 64, 128 or 256 rows of 64 codes (i16) in shared memory "
+                       "expected, found ")
+           << right;
+  if (a.getLayout() != Layout::MmaA || !a.getElement().isBF16() || a.getRows() != 16 ||
+      a.getCols() != 64)
+    return emitOpError("T-G6: a left operand of 16 rows and 64 k in BF16 expected, found ") << a;
+  if (acc.getLayout() != Layout::MmaAcc || !acc.getElement().isF32() || acc.getRows() != 16 ||
+      acc.getCols() != right.getShape()[0])
+    return emitOpError("T-G7: an accumulator of 16 rows and ")
+           << right.getShape()[0] << " columns expected, found " << acc;
+  return verifyUnderWay(*this, getResult());
+}
+
+LogicalResult MmaWaitOp::verify() {
+  if (getLeaves() > 1)
+    return emitOpError("T-G4: leaves ") << getLeaves() << " products under way, at most one";
+  return getLeaves() ? verifyUnderWay(*this, getResult()) : success();
+}

@@ -1,0 +1,244 @@
+// Products of many rows that stand in shared memory (wgmma): against sums in FP64, beside the
+// products of single warps, and with planted faults, each of which must show.
+//
+// Operands are exact in BF16, products exact. An instruction adds 16 products to a sum, each cut at
+// 2^-25 of the largest, the result to FP32: with t = Σ|term| of an output it loses at most
+// (17 · 2^-25 + 2^-23) · t < 11 · 2^-24 · t, and each of the parts of K that are added in the end
+// 2^-24 · t more.
+#include "tests/numerics/PlantedFaults.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/Formats.h"
+
+#include "gtest/gtest.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace m3c;
+using namespace m3c::numerics;
+
+namespace {
+
+constexpr const char *chip = "sm_90a";
+constexpr double u = 0x1p-24;
+
+double valueOf(uint16_t code) { return std::bit_cast<float>(uint32_t(code) << 16); }
+
+/// A weight [outputs, inputs] in its encoding, as fragments (FragmentWords of plan.fbs): what lane
+/// 4g + t of panel p has of 64 k are rows g and g + 8, the sixteen k from 16t on.
+struct Weight {
+  int64_t outputs, inputs;
+  bool mxfp8;
+  std::vector<float> words, scales; ///< bytes of the buffers
+  std::vector<double> values;       ///< [outputs, inputs]
+
+  Weight(int64_t outputs, int64_t inputs, bool mxfp8)
+      : outputs(outputs), inputs(inputs), mxfp8(mxfp8), values(size_t(outputs * inputs)) {
+    std::mt19937 random(unsigned(outputs + inputs));
+    std::normal_distribution<float> normal;
+    std::vector<uint8_t> bytes(size_t(outputs * inputs * (mxfp8 ? 1 : 2)));
+    std::vector<uint8_t> scaleBytes(size_t(outputs * inputs / 32));
+    for (int64_t n = 0; n < outputs; ++n)
+      for (int64_t k = 0; k < inputs; ++k) {
+        int64_t unit = n / 16 * (inputs / 64) + k / 64;
+        int64_t g = n % 8, half = n / 8 % 2, t = k % 64 / 16, i = k % 16;
+        double &value = values[size_t(n * inputs + k)];
+        if (!mxfp8) {
+          uint16_t code =
+              uint16_t(std::bit_cast<uint32_t>(formats::roundToBf16(normal(random))) >> 16);
+          int64_t word = 8 * half + i / 2;
+          int64_t at = ((unit * 4 + word / 4) * 32 + 4 * g + t) * 4 + word % 4;
+          std::memcpy(&bytes[size_t(at * 4 + i % 2 * 2)], &code, 2);
+          value = valueOf(code);
+          continue;
+        }
+        // Of four k in a word the second and the third have changed places.
+        uint8_t code = uint8_t(random() % 127 | (random() % 2 << 7));
+        uint8_t scale = uint8_t(124 + (n * 7 + k / 32 * 5) % 9);
+        int64_t at = ((unit * 2 + half) * 32 + 4 * g + t) * 4 + i / 4;
+        int64_t byte[4] = {0, 2, 1, 3};
+        bytes[size_t(at * 4 + byte[i % 4])] = code;
+        scaleBytes[size_t((unit * 16 + 2 * g + t / 2) * 2 + half)] = scale;
+        int exponent = code >> 3 & 15, mantissa = code & 7;
+        double size = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
+        value = (code & 128 ? -size : size) * std::ldexp(1.0, scale - 127);
+      }
+    words.resize(bytes.size() / 4);
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+    scales.resize(scaleBytes.size() / 4);
+    std::memcpy(scales.data(), scaleBytes.data(), scaleBytes.size());
+  }
+};
+
+struct Case {
+  const char *name;
+  int64_t rows, bucket, outputs, inputs;
+  bool mxfp8;
+  std::vector<std::string> schedule = {};
+};
+void PrintTo(const Case &product, std::ostream *out) { *out << product.name; }
+
+const Case cases[] = {
+    {"OneTile", 128, 128, 128, 256, false, {"project.cluster=1"}},
+    {"LastTileNotFull", 200, 256, 256, 512, true, {"project.cluster=2"}},
+    {"TilesWithoutRows", 70, 256, 192, 192, true, {"project.cluster=1", "project.ahead=3"}},
+    {"PartsOfK", 129, 256, 128, 512, false, {"project.cluster=8"}},
+    {"TilesOf64Rows", 190, 192, 128, 256, true, {"project.rows=64"}},
+};
+
+std::string moduleOf(const Case &product) {
+  auto matrix = [](int64_t rows, int64_t cols, const char *separator) {
+    return std::to_string(rows) + separator + std::to_string(cols);
+  };
+  std::string n = std::to_string(product.outputs), k = std::to_string(product.inputs);
+  std::string parts = "#m3.part<values, \"w\", \"" +
+                      std::string(product.mxfp8 ? "F8_E4M3" : "BF16") + "\", [" +
+                      matrix(product.outputs, product.inputs, ", ") + "]>";
+  if (product.mxfp8)
+    parts += ", #m3.part<block_scale, \"ws\", \"U8\", [" +
+             matrix(product.outputs, product.inputs / 32, ", ") + "]>";
+  return "m3.weight @x : !m3.weight<" + matrix(product.rows, product.inputs, "x") +
+         ", f32> {parts = [#m3.part<values, \"x\", \"F32\", [" +
+         matrix(product.rows, product.inputs, ", ") + "]>]}\nm3.weight @w : !m3.weight<" +
+         matrix(product.outputs, product.inputs, "x") + (product.mxfp8 ? ", mxfp8" : ", bf16") +
+         "> {parts = [" + parts + "]}\nfunc.func @step(%batch: !m3.batch) -> tensor<?x" + n +
+         "xf32> {\n  %x = m3.embed %batch, @x : tensor<?x" + k +
+         "xbf16>\n  %y = m3.project %x, @w : tensor<?x" + k + "xbf16> -> tensor<?x" + n +
+         "xf32>\n  return %y : tensor<?x" + n + "xf32>\n}";
+}
+
+class Scene {
+public:
+  explicit Scene(const Case &product)
+      : product(product), weight(product.outputs, product.inputs, product.mxfp8),
+        x(size_t(product.rows * product.inputs)) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    for (float &value : x)
+      value = formats::roundToBf16(normal(random));
+  }
+
+  KernelProgram build(bool shared) const {
+    std::vector<std::string> schedule;
+    if (shared)
+      schedule = product.schedule;
+    schedule.push_back(shared ? "project.wgmma=1" : "project.wgmma=0");
+    return {moduleOf(product), chip, product.bucket, schedule};
+  }
+
+  /// How many outputs are out of their bounds.
+  int64_t wrong(KernelProgram &program, uint64_t seed = 1) const {
+    interpreter::Batch batch;
+    for (int64_t r = 0; r < product.rows; ++r) {
+      batch.tokenIds.push_back(int32_t(r));
+      batch.positions.push_back(int32_t(r));
+      batch.sequenceOfRow.push_back(0);
+    }
+    batch.pageTable = {std::vector<int32_t>(16, 0)};
+    StepInput input{&batch, {}, nullptr, 0, 2, seed, "", {}};
+    input.times = 3; // stages come early, late, at random
+    input.weights = {{"x", x}, {"w.fragments", weight.words}, {"w.fragment_scales", weight.scales}};
+    program.run(input);
+    auto y = program.buffer<float>("w");
+    int64_t count = 0;
+    for (int64_t r = 0; r < product.rows; ++r)
+      for (int64_t n = 0; n < product.outputs; ++n) {
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < product.inputs; ++k) {
+          double term = double(x[size_t(r * product.inputs + k)]) *
+                        weight.values[size_t(n * product.inputs + k)];
+          sum += term, size += std::fabs(term);
+        }
+        double bound = (double(product.inputs) / 16 * 11 + 8) * u * size;
+        count += !(std::fabs(y[size_t(r * product.outputs + n)] - sum) <= bound);
+      }
+    return count;
+  }
+
+private:
+  const Case &product;
+  const Weight weight;
+  std::vector<float> x;
+};
+
+bool sharesRows(const KernelProgram &program) {
+  return std::ranges::any_of(program.kernels, [](const auto &entry) {
+    return entry.second.source.find("mmaShared(") != std::string::npos;
+  });
+}
+
+class SharedRows : public testing::TestWithParam<Case> {};
+
+TEST_P(SharedRows, AreWithinTheBoundOfTheirSums) {
+  Scene scene(GetParam());
+  for (bool shared : {true, false}) {
+    KernelProgram program = scene.build(shared);
+    EXPECT_EQ(sharesRows(program), shared);
+    EXPECT_EQ(scene.wrong(program), 0) << (shared ? "in shared memory" : "by single warps");
+  }
+}
+
+std::string caseName(const testing::TestParamInfo<Case> &info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Products, SharedRows, testing::ValuesIn(cases), caseName);
+
+/// Two tiles of rows, the last one not full; eight products in each of two work items, through four
+/// stages.
+const Case planted = {
+    "Planted", 200, 256, 128, 1024, true, {"project.cluster=2", "project.stages=4"}};
+
+/// Something is out of its bounds, or the emulator has a complaint of the kernel.
+template <class Plant> void expectFound(Plant plantIn) {
+  Scene scene(planted);
+  KernelProgram program = scene.build(true);
+  plantIn(program);
+  try {
+    EXPECT_GT(scene.wrong(program), 0);
+  } catch (const Error &error) {
+    EXPECT_NE(error.where().find("work item ("), std::string::npos) << error.what();
+  }
+}
+
+const HeaderFault headerFaults[] = {
+    {"SwizzleOfTheNextRow", "shared_rows.h", "(run ^ row % 8)", "(run ^ (row + 1) % 8)"},
+    {"PairsInAnotherOrder", "shared_rows.h", "loadAt(pairs), loadAt(pairs + 8)",
+     "loadAt(pairs + 8), loadAt(pairs)"},
+    {"HalfTheWayToTheNextRows", "shared_rows.h", "(1024 >> 4)", "(512 >> 4)"},
+    {"StepsOfTwoInstructions", "shared_rows.h", "s * (32 >> 4)", "s * (64 >> 4)"},
+    {"AnotherSwizzle", "shared_rows.h", "(u64)1 << 62", "(u64)2 << 62"},
+    {"FenceLeftOut", "shared_rows.h", "fenceProducts(acc.v);", ""},
+    {"CommitLeftOut", "shared_rows.h", "commitProducts();", ""},
+    {"SumsTakenBeforeTheyAreThere", "shared_rows.h", "awaitProducts<leaves>(acc.v);",
+     "awaitProducts<1>(acc.v);"},
+};
+class PlantedInHeaders : public testing::TestWithParam<HeaderFault> {};
+TEST_P(PlantedInHeaders, IsFound) {
+  expectFound([](KernelProgram &program) { plant(program, chip, GetParam()); });
+}
+std::string headerName(const testing::TestParamInfo<HeaderFault> &info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(SharedRows, PlantedInHeaders, testing::ValuesIn(headerFaults), headerName);
+
+const TextFault textFaults[] = {
+    {"StagesReleasedTooSoon", "awaitShared<1>", "awaitShared<2>"},
+    {"StageNotWaitedFor", R"(ring(\d+)\.wait\(\w+\))", "ring$1.base"},
+    {"SumsOverStagesThatOthersMultiply", R"(barrierOf\(\d+, \d+\);)", ""},
+    {"AllPanelsAreTheFirst", R"(= warpId\(\);)", "= warpId() / 8;"},
+};
+class PlantedInTexts : public testing::TestWithParam<TextFault> {};
+TEST_P(PlantedInTexts, IsFound) {
+  expectFound([](KernelProgram &program) {
+    plant(program, chip, "project", GetParam(), std::regex_constants::format_first_only);
+  });
+}
+std::string textName(const testing::TestParamInfo<TextFault> &info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(SharedRows, PlantedInTexts, testing::ValuesIn(textFaults), textName);
+
+TEST(SharedRows, ThePlantedKernelIsSoundWithoutFaults) {
+  Scene scene(planted);
+  KernelProgram program = scene.build(true);
+  EXPECT_EQ(scene.wrong(program, 2), 0);
+}
+
+} // namespace
