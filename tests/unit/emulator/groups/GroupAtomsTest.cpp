@@ -25,7 +25,8 @@ extern "C" __global__ __launch_bounds__(160) void product(const u16 *x, const u1
                                                           f32 *sums) {
   auto ring = AsyncRing<u16, 1, COLUMNS * 64, 4>((u16 *)sharedMemory());
   if (warpId() == 4)
-    packRows<COLUMNS>(x, 64, (i64)loadAt(rows), packed);
+    for (i64 r = 0; r < COLUMNS; r += 8)
+      packRows<8>(x + r * 64, 64, (i64)loadAt(rows) - r, packed + r * 64);
   barrier();
   if (warpId() < 4) {
     const int g = laneId() / 4, t = laneId() % 4;
