@@ -4,20 +4,20 @@
 // RUN: rm -rf %t && mkdir %t && m3c build-kernel %s --target sm90 -o %t --print-source | FileCheck %s --check-prefix=TEXT
 // RUN: not m3-opt %s --tile-select-atoms=chip=sm_100a 2>&1 | FileCheck %s --check-prefix=OTHER
 
-// CHECK: tile.pack_rows %{{.*}}[%{{.*}}, %{{.*}}] limit %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] count 16 : !tile.view<?x256xi16>, !tile.view<?x128x64xi16>
-// CHECK: tile.mma_shared %{{.*}}, %{{.*}}, %{{.*}} : !tile.tile<16x64xbf16, mma_a>, !tile.view<128x64xi16, shared>, !tile.tile<16x128xf32, mma_acc>
-// CHECK: tile.mma_wait %{{.*}} leaves 1 : !tile.tile<16x128xf32, mma_acc>
-// CHECK: tile.mma_wait %{{.*}} : !tile.tile<16x128xf32, mma_acc>
+// CHECK: tile.pack_rows %{{.*}}[%{{.*}}, %{{.*}}] limit %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] count 16 : <?x256xi16>, <?x128x64xi16>
+// CHECK: tile.mma_shared %{{.*}}, %{{.*}}, %{{.*}} : <16x64xbf16, mma_a>, <128x64xi16, shared>, <16x128xf32, mma_acc>
+// CHECK: tile.mma_wait %{{.*}} leaves 1 : <16x128xf32, mma_acc>
+// CHECK: tile.mma_wait %{{.*}} : <16x128xf32, mma_acc>
 
 // ATOMS: tile.pack_rows {{.*}} {atom = "packRows"}
-// ATOMS: tile.alloc {offset = 0 : i64} : !tile.view<1xf32, shared>
+// ATOMS: tile.alloc {offset = 0 : i64} : <1xf32, shared>
 // ATOMS: tile.ring async 4 {offset = 1024 : i64}
 // ATOMS: tile.mma_shared {{.*}} {atom = "mmaShared"}
 // ATOMS: tile.mma_wait {{.*}} {atom = "awaitShared"}
 
-// TEXT: packRows<16>(v0 + e{{[0-9]+}} * 256 + e{{[0-9]+}}, 256, e{{[0-9]+}} - e{{[0-9]+}}, v1 + e{{[0-9]+}} * 8192 + e{{[0-9]+}} * 64);  // tile.pack_rows
+// TEXT: packRows<16>(p0 + e0 * 256 + e0, 256, e0 - e0, p1 + e0 * 8192 + e0 * 64);  // tile.pack_rows
 // TEXT: // role multiply
-// TEXT: auto acc{{[0-9]+}} = mmaShared(a{{[0-9]+}}, stage{{[0-9]+}}, acc{{[0-9]+}});  // tile.mma_shared
+// TEXT: auto acc{{[0-9]+}} = mmaShared(a{{[0-9]+}}, stage{{[0-9]+}}, v{{[0-9]+}});  // tile.mma_shared
 // TEXT: = awaitShared<1>(acc{{[0-9]+}});  // tile.mma_wait
 // TEXT: = awaitShared<0>({{.*}});  // tile.mma_wait
 

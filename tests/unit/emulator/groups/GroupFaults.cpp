@@ -38,11 +38,13 @@ extern "C" __global__ __launch_bounds__(160) void products(u32 *data) {
 #if defined(GroupOfThreeWarps)
       if (warpId() != 2)
 #endif
-#if defined(GroupWarpsThatDisagree)
-      right += warpId() == 3 ? 2 : 0;
-#endif
       M3_UNROLL for (int s = 0; s < 4; ++s) {
-        multiplyShared(acc.v, a.v[s], right + s * 2); // tile.mma_shared
+#if defined(GroupWarpsThatDisagree)
+        const int from = warpId() == 3 ? s ^ 1 : s;
+#else
+        const int from = s;
+#endif
+        multiplyShared(acc.v, a.v[s], right + from * 2); // tile.mma_shared
 #if defined(GroupSumsUsedMeanwhile)
         acc.v[3][1] = 2;
 #endif
