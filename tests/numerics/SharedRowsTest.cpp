@@ -86,6 +86,7 @@ const Case cases[] = {
     {"LastTileNotFull", 200, 256, 256, 512, true, {"project.cluster=2"}},
     {"TilesWithoutRows", 70, 256, 192, 192, true, {"project.cluster=1", "project.ahead=3"}},
     {"PartsOfK", 129, 256, 128, 512, false, {"project.cluster=8"}},
+    {"LastPanelsAlone", 130, 256, 208, 256, true},
     {"TilesOf64Rows", 190, 192, 128, 256, true, {"project.rows=64"}},
 };
 
