@@ -197,7 +197,7 @@ std::optional<m3::Activations> readNumerics(const std::vector<std::string> &entr
     auto [name, value] = StringRef(entry).split('=');
     std::optional<m3::Activations> before = activations;
     activations = m3::symbolizeActivations(value);
-    if (before && activations && before != activations)
+    if (name == "activations" && before && activations && before != activations)
       throw Error("activations are chosen twice", "--numerics",
                   "'" + entry + "' contradicts the choice before it", "say one of them",
                   ExitCode::Usage);

@@ -399,6 +399,8 @@ static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int6
   // Of a work item, for FP32 sums: two products of a launch may have theirs at once.
   constexpr int64_t sharedBytes = 112 * 1024;
   const int64_t rows = schedule.at("rows");
+  int64_t &split = schedule.at("k_split");
+  split = std::min(split, schedule.at("warps")); // a choice given by hand may be larger
   auto accumulators = [&](int64_t panels) {
     return panels * splitOf(schedule, panels) / schedule.at("warps") * rows / 2;
   };

@@ -164,15 +164,15 @@ static OpenedDevice openEmulated(const plan::Tables &tables, const std::string &
           target, true};
 }
 
-/// The plan's targets that are not of this machine's processor: the emulator may have them.
-static std::string othersThanCpu(const plan::Tables &tables) {
-  const DeviceInfo cpu = createHostDriver()->devices().front();
+/// The plan's targets whose work items have several hardware threads: the emulator may have them.
+static std::string emulatedTargets(const plan::Tables &tables) {
   std::vector<std::string> names;
   for (const plan::Target *target : plan::list(tables.targets())) {
-    bool isOfCpu = false;
-    for (const auto *feature : plan::list(target->required_features()))
-      isOfCpu |= cpu.supports(feature->str());
-    if (!isOfCpu)
+    bool isEmulated = false;
+    for (const plan::Kernel *kernel : plan::list(tables.kernels()))
+      for (const plan::CodeObject *object : plan::list(kernel->objects()))
+        isEmulated |= object->threads() > 1 && object->chip()->str() == target->chip()->str();
+    if (isEmulated)
       names.push_back(target->name()->str());
   }
   return fmt::format("{}", fmt::join(names, " or "));
@@ -210,7 +210,7 @@ OpenedDevice openDeviceFor(const plan::Tables &tables, const std::string &planNa
   }
   std::string next =
       "compile the plan for a target that this machine runs: `m3c targets` lists them";
-  if (std::string others = othersThanCpu(tables); !others.empty())
+  if (std::string others = emulatedTargets(tables); !others.empty())
     next += fmt::format(", or emulate: `--emulate {}`, of a plan with --keep-sources", others);
   throw Error(fmt::format("{} has no code for {}", planName,
                           options.device.empty() ? "this machine" : "device " + options.device),

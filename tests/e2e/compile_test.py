@@ -88,6 +88,17 @@ class Compile(Folder):
                 (folder / "config.json").write_text(json.dumps({**config, "text_config": {**text, **change}}))
                 self.m3c("compile", folder, "--target", "sm90", "--kv", "nvfp4", "--dry-run")
 
+    def test_pages_of_any_cache_fit_the_rings_of_any_target(self):
+        # Index keys of FP8 are twice as long: fewer stages, and no more warps that take them in turn.
+        for target in ("sm90", "sm100", "sm107"):
+            self.m3c("compile", os.path.join(DATA, "m31-mid"), "--target", target, "--kv", "fp8", "--dry-run")
+
+    def test_warps_that_cannot_share_a_page_are_refused(self):
+        for choice, rule in (("attention.consumers=6", "a multiple of 4"), ("index_score.loaders=2", "multiples of the loaders")):
+            done = self.m3c("compile", NANO, "--target", "sm90", "--buckets", "8", "--dry-run", "--schedule", choice, code=2)
+            self.assertIn(rule, done.stderr)
+        self.m3c("compile", NANO, "--target", "sm90", "--buckets", "8", "--dry-run", "--schedule", "project.k_split=64")
+
     def test_extract_writes_the_text_of_each_target(self):
         # rope_table is a kernel of both, with one name and two texts.
         self.compile("p.m3plan", "--target", "x86,sm90", "--kv", "nvfp4", "--buckets", "1", "--layers", "1", "--keep-sources",
@@ -186,6 +197,11 @@ class Compile(Folder):
         expected = {f"{name}.{o['chip']}.so" for name, kernel in kernels.items() for o in kernel["objects"]}
         self.assertEqual(code, expected)
         self.assertEqual(len(list((self.root / "all/source").iterdir())), len(kernels))
+        # Code that brings streams near lists where, for processors that are slow past the caches.
+        streams = [path for path in (self.root / "all/code").iterdir() if re.search("(project|experts_up)_.*_ring0", path.name)]
+        self.assertTrue(streams)
+        for path in streams:
+            self.assertIn(b"m3_streams", path.read_bytes(), path.name)
         one = sorted(chips)[0]
         self.m3c("extract", "p.m3plan", "-o", "one", "--target", one)
         self.assertTrue(all(f".{one}." in path.name for path in (self.root / "one/code").iterdir()))

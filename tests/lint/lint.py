@@ -1,7 +1,7 @@
 """Rules of the house that a program can check. Prints each fault as FILE:LINE: what.
 
 usage: lint.py ROOT RULE
-rules: names layers size words format recipes"""
+rules: names layers size words places format recipes"""
 
 import os
 import re
@@ -46,6 +46,17 @@ def check_names(root):
             found = TARGET_NAMES.search(line)
             if found:
                 yield f"{path}:{number}: the name '{found.group()}' belongs below {', '.join(TARGET_FOLDERS)}"
+
+
+def check_places(root):
+    """Reports name the files that they are of, not the folders of the machine that made them."""
+    place = re.compile(r'"(/|\.)[^"]*/[^"]*\.(m3plan|json|gguf)"')
+    for path in tracked(root):
+        if path.endswith(".json") and path.startswith(("benchmarks/", "docs/benchmarks/")):
+            for number, line in enumerate(lines_of(root, path), 1):
+                found = place.search(line)
+                if found:
+                    yield f"{path}:{number}: {found.group()} is a place of one machine"
 
 
 def check_layers(root):
@@ -151,6 +162,7 @@ RULES = {
     "layers": check_layers,
     "size": check_size,
     "words": check_words,
+    "places": check_places,
     "format": check_format,
 }
 

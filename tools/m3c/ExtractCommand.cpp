@@ -31,16 +31,14 @@ public:
     selectChips();
   }
 
-  /// Whole, or nothing stays.
+  /// Whole, or nothing new stays.
   void run() {
     try {
       writeAll();
     } catch (...) {
       std::error_code ignored;
-      for (const std::string &name : written)
-        std::filesystem::remove(root / name, ignored);
-      for (const char *folder : {"code", "source", "extras", ""})
-        std::filesystem::remove(root / folder, ignored); // if it is empty
+      for (auto path = made.rbegin(); path != made.rend(); ++path)
+        std::filesystem::remove(*path, ignored);
       throw;
     }
   }
@@ -120,13 +118,24 @@ private:
     write(name, std::as_bytes(std::span(text)));
   }
 
+  /// With those above it that are not there.
+  void makeFolder(const std::filesystem::path &folder) {
+    std::error_code error;
+    if (std::filesystem::is_directory(folder, error))
+      return;
+    if (folder.has_parent_path())
+      makeFolder(folder.parent_path());
+    std::filesystem::create_directory(folder, error);
+    if (error)
+      throw Error("cannot make the folder " + folder.string(), folder.string(), error.message());
+    made.push_back(folder);
+  }
+
   void write(const std::string &name, std::span<const std::byte> bytes) {
     std::filesystem::path path = root / name;
-    std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-    if (error)
-      throw Error("cannot make the folder " + path.parent_path().string(), path.string(),
-                  error.message());
+    makeFolder(path.parent_path());
+    if (!std::filesystem::exists(path))
+      made.push_back(path);
     FileWriter writer(path);
     writer.write(bytes);
     writer.publish();
@@ -136,6 +145,7 @@ private:
   const plan::PlanFile &file;
   const ExtractOptions &options;
   std::map<std::string, std::span<const std::byte>> sources; ///< written, by path
+  std::vector<std::filesystem::path> made; ///< files and folders that were not there, in order
   std::filesystem::path root;
   std::set<std::string> chips;
   std::vector<std::string> written;

@@ -318,7 +318,7 @@ static Schedule topkSchedule(StepLowering &step, int64_t k) {
 }
 
 /// Launches the scores of `op` for the queries in `query`; gives their buffer.
-static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer query) {
+static FailureOr<Value> emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer query) {
   CachePages cache(step, op.getCache().getType());
   IndexShape shape = {cache.type.getKvHeads(), cache.type.getIndexDim(), 0, 0, 0};
   MLIRContext *context = step.module.getContext();
@@ -341,6 +341,9 @@ static Value emitIndexScore(StepLowering &step, m3::IndexScoreOp op, RowBuffer q
   matrix = schedule.count("consumers");
   std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,
                              shape.dims, spellElements(query.element), spell(schedule));
+  if (matrix && !tensor &&
+      failed(checkLoaders(step.module.getLoc(), "index_score", schedule, schedule.at("consumers"))))
+    return failure();
   tile::KernelOp kernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);
     SmallVector<int64_t> queries = {any, shape.heads, shape.dims};
@@ -412,14 +415,20 @@ LogicalResult lowerIndexTopk(Operation *op, StepLowering &step) {
   Block &body = fused.getBody().front();
   auto score = *body.getOps<m3::IndexScoreOp>().begin();
   auto topk = *body.getOps<m3::BlockTopkOp>().begin();
-  Value scores = emitIndexScore(step, score, step.rowsOf(outerValue(fused, score.getQuery())));
-  emitBlockTopk(step, topk, score.getLayer(), scores, fused.getOutputs()[0]);
+  FailureOr<Value> scores =
+      emitIndexScore(step, score, step.rowsOf(outerValue(fused, score.getQuery())));
+  if (failed(scores))
+    return failure();
+  emitBlockTopk(step, topk, score.getLayer(), *scores, fused.getOutputs()[0]);
   return success();
 }
 
 LogicalResult lowerIndexScore(Operation *op, StepLowering &step) {
   auto score = cast<m3::IndexScoreOp>(op);
-  step.bind(score.getScores(), emitIndexScore(step, score, step.rowsOf(score.getQuery())));
+  FailureOr<Value> scores = emitIndexScore(step, score, step.rowsOf(score.getQuery()));
+  if (failed(scores))
+    return failure();
+  step.bind(score.getScores(), *scores);
   return success();
 }
 

@@ -4,6 +4,8 @@
 #include "passes/targets/common/gpu/PlainSchedules.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
+#include <algorithm>
+
 namespace m3c {
 
 /// Work items of a multiprocessor: each has 1 KiB of its memory for the system, and tables and
@@ -19,8 +21,11 @@ static constexpr int64_t flatAttenders = 2, flatRing = 148 * 1024;
 /// lie in memory, and of warps with 168 there would be eleven (NVRTC 13.5).
 static Schedule wideScores(const Schedule &problem, const Chip &chip) {
   Schedule schedule = matrixScores(problem, {chip.facts.units, 184 * 1024});
-  schedule["consumers"] = 12;
-  schedule["loaders"] = 4;
+  constexpr int64_t loaders = 4;
+  int64_t &stages = schedule["stages"];
+  stages -= stages % loaders; // a stage is always one loader's
+  schedule["consumers"] = std::min<int64_t>(12, stages);
+  schedule["loaders"] = loaders;
   schedule["score_registers"] = 160;
   schedule["load_registers"] = 32;
   return schedule;

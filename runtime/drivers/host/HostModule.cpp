@@ -44,9 +44,13 @@ public:
       : device(device), moduleName(name) {
     if (std::string fault = objectFault(object); !fault.empty())
       fail(fault);
-    std::vector<std::byte> code(object.begin(), object.end());
-    if (streamsThroughCaches())
-      streamThroughCaches(code, moduleName);
+    std::span<const std::byte> code = object;
+    std::vector<std::byte> changed;
+    if (streamsThroughCaches()) {
+      changed.assign(object.begin(), object.end());
+      streamThroughCaches(changed, moduleName);
+      code = changed;
+    }
     descriptor = memfd_create(moduleName.c_str(), MFD_CLOEXEC);
     if (descriptor < 0)
       fail(fmt::format("memfd_create: {}", std::strerror(errno)));

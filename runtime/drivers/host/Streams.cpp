@@ -23,6 +23,8 @@ public:
   std::optional<Elf64_Shdr> streams() const {
     if (header.e_shnum == 0)
       return {};
+    if (header.e_shentsize != sizeof(Elf64_Shdr))
+      fail(fmt::format("section headers of {} bytes", header.e_shentsize));
     Elf64_Shdr names = section(header.e_shstrndx);
     for (unsigned i = 0; i < header.e_shnum; ++i) {
       Elf64_Shdr one = section(i);
@@ -36,11 +38,11 @@ public:
   uint64_t offsetOf(uint64_t address) const {
     for (unsigned i = 0; i < header.e_phnum; ++i) {
       auto segment = read<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
-      if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) && address >= segment.p_vaddr &&
           address - segment.p_vaddr < segment.p_filesz)
         return segment.p_offset + (address - segment.p_vaddr);
     }
-    fail(fmt::format("address {:#x} is in no segment", address));
+    fail(fmt::format("address {:#x} is in no segment of code", address));
   }
 
   template <class T> T read(uint64_t offset) const {

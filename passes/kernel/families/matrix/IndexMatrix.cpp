@@ -150,7 +150,9 @@ private:
     m.comeToBarrierOfOthers();
     Value loader = loaders == 1 ? kb.index(0) : kb.sub(kb.warpId(), kb.index(consumers));
     eachRun([&](const Run &run) {
-      Value tableRow = kb.mul(run.sequence, batch.tableLength);
+      Value tableRow = kb.mul(run.sequence, batch.tableLength), mine = loader;
+      if (loaders > 1) // uses go round the loaders, over the runs
+        mine = kb.rem(kb.sub(kb.add(loader, loaders), kb.rem(run.use, loaders)), loaders);
       kb.forLoop(kb.index(0), run.count, lanes, [&](Value first) {
         Value from = kb.toI32(kb.add(run.begin, first));
         Value last = kb.toI32(kb.add(kb.add(run.begin, run.count), -1));
@@ -160,7 +162,7 @@ private:
         kb.store(kb.gather(batch.table, tableRow, blocks), pages, {loader, kb.index(0)},
                  {1, lanes});
         Value stop = kb.min(kb.add(first, lanes), run.count);
-        kb.forLoop(kb.add(first, loader), stop, loaders, [&](Value i) {
+        kb.forLoop(kb.add(first, mine), stop, loaders, [&](Value i) {
           Value page = kb.loadIndex(pages, {loader, kb.sub(i, first)}), use = kb.add(run.use, i);
           kb.acquire(ring, use);
           kb.fillStage(ring, use, pool, kb.mul(page, cache.pageBytes));

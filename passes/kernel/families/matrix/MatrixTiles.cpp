@@ -114,6 +114,17 @@ void RoleMeeting::meet(Value number) {
 
 int64_t ringTurns(const MatrixUnit &unit, int64_t groups) { return unit.countsUses ? 1 : groups; }
 
+LogicalResult checkLoaders(Location location, StringRef family, const Schedule &schedule,
+                           int64_t groups) {
+  int64_t loaders = loadersOf(schedule), stages = schedule.at("stages");
+  if (stages % loaders == 0 && (groups == 1 || groups % loaders == 0))
+    return success();
+  return emitError(location) << family << " with loaders=" << loaders << ", stages=" << stages
+                             << " and " << groups << " groups that multiply in turn: stages, and "
+                             << "groups if there are several, are multiples of the loaders; "
+                             << "change them by --schedule";
+}
+
 int64_t loadersOf(const Schedule &schedule) {
   auto found = schedule.find("loaders");
   return found == schedule.end() ? 1 : found->second;

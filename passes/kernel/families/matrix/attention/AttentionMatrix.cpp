@@ -302,6 +302,13 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
                                   const AttentionShape &shape, const Schedule &schedule,
                                   const AttentionOperands &operands) {
   const MatrixUnit &unit = step.chip.matrix;
+  const int64_t consumers = schedule.at("consumers");
+  if (consumers % pageWarps)
+    return emitError(step.module.getLoc())
+           << "attention with consumers=" << consumers << ": a multiple of " << pageWarps
+           << " is needed, which share a page; change it by --schedule";
+  if (failed(checkLoaders(step.module.getLoc(), "attention", schedule, consumers / pageWarps)))
+    return failure();
   if (isFlat(schedule))
     return emitFlatAttention(step, cache, shape, schedule, operands);
   std::optional<PartMemory> memory;
