@@ -73,7 +73,7 @@ Value multipliedRows(StepLowering &step, Value x, const PackedWeight &weight,
 
 Schedule fitSharedRows(Schedule schedule, const PackedWeight &weight) {
   int64_t &rows = schedule["rows"], &panels = schedule["panels"], &ahead = schedule["ahead"];
-  rows = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(rows, 64, 256))));
+  rows = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(rows, 64, 128))));
   panels = panels >= 8 && (weight.panels % 8 == 0 || weight.panels % 4) ? 8 : 4;
   schedule["row_block"] = rows;
   schedule["warps"] = panels + 1;
@@ -81,6 +81,7 @@ Schedule fitSharedRows(Schedule schedule, const PackedWeight &weight) {
   while (units % cluster)
     --cluster;
   schedule["cluster"] = cluster;
+  ahead = std::max<int64_t>(ahead, 1); // 0 is for other products
   while (units / cluster % ahead)
     --ahead;
   int64_t sumStages = panels * panelOutputs * 4 / (fragmentK * 2); // that have as many bytes

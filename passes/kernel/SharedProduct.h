@@ -12,7 +12,7 @@
 namespace m3c::kernel {
 
 /// The form of the families that have it (`switchableForms`), and its mark in a schedule.
-inline constexpr const char *sharedRowsForm = "wgmma";
+inline constexpr const char *sharedRowsForm = "packed_rows";
 inline bool sharesRows(const Schedule &schedule) { return isOn(schedule, sharedRowsForm); }
 
 /// View type of the stages of packed rows: [tiles of rows · K/64, rows of a tile, 64] of i16.

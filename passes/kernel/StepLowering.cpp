@@ -38,9 +38,9 @@ Type storedElement(Value tensor) {
 ArrayRef<SwitchableForm> switchableForms() {
   // Of a family the one that is tried first comes first.
   static constexpr SwitchableForm forms[] = {
-      {"attention", "tensor"},   {"attention", "shared"},   {"attention", "matrix"},
-      {"index_score", "tensor"}, {"index_score", "matrix"}, {"block_topk", "by_warps"},
-      {"project", "wgmma"},      {"gate_up", "wgmma"},      {"qkv_insert", "wgmma"}};
+      {"attention", "tensor"},    {"attention", "shared"},    {"attention", "matrix"},
+      {"index_score", "tensor"},  {"index_score", "matrix"},  {"block_topk", "by_warps"},
+      {"project", "packed_rows"}, {"gate_up", "packed_rows"}, {"qkv_insert", "packed_rows"}};
   return forms;
 }
 

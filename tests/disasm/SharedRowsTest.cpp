@@ -44,7 +44,7 @@ TEST_P(SharedRowsCode, KeepsAProductUnderWay) {
   auto [target, chip] = findChip("sm_90a");
   ASSERT_NE(target->inspector().name, "") << target->inspector().absence;
   KernelProgram program(moduleOf(GetParam().encoding, GetParam().parts), "sm_90a", 128,
-                        {"project.wgmma=1"});
+                        {"project.packed_rows=1"});
   int products = 0;
   for (const auto &[name, kernel] : program.kernels) {
     if (!name.starts_with("project"))

@@ -126,7 +126,7 @@ public:
     std::vector<std::string> schedule;
     if (shared)
       schedule = product.schedule;
-    schedule.push_back(shared ? "project.wgmma=1" : "project.wgmma=0");
+    schedule.push_back(shared ? "project.packed_rows=1" : "project.packed_rows=0");
     return {moduleOf(product), chip, product.bucket, schedule};
   }
 

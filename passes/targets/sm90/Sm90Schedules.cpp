@@ -54,7 +54,7 @@ constexpr bool sharesRows = false;
 /// Products of many rows: 128 of them in shared memory, eight panels; K in as many parts as fill
 /// the chip.
 bool sharedRows(const Schedule &problem) {
-  int64_t asked = problem.count("wgmma") ? problem.at("wgmma") : 0;
+  int64_t asked = problem.count("packed_rows") ? problem.at("packed_rows") : 0;
   return (asked == askedForm || (asked && sharesRows)) && problem.at("rows") >= 128 &&
          problem.at("activation_bits") == 16 && problem.at("weight_bits") < 32 &&
          problem.at("n") % (problem.count("pairs") || problem.count("heads") ? 64 : 16) == 0 &&
@@ -67,8 +67,9 @@ Schedule inSharedRows(const Schedule &problem, const Chip &chip) {
   int64_t cluster = std::clamp<int64_t>(chip.facts.units / items, 1, chip.cluster);
   while (units % cluster)
     --cluster;
-  Schedule schedule = {{"wgmma", 1}, {"rows", rows}, {"row_block", rows}, {"warps", panels + 1},
-                       {"ahead", 2}, {"stages", 8},  {"panels", panels},  {"cluster", cluster}};
+  Schedule schedule = {{"packed_rows", 1},    {"rows", rows},      {"row_block", rows},
+                       {"warps", panels + 1}, {"ahead", 2},        {"stages", 8},
+                       {"panels", panels},    {"cluster", cluster}};
   if (problem.count("heads"))
     schedule["chunk"] = 32; // dimensions of a head along a warp
   return schedule;
