@@ -86,10 +86,7 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
            choice.ends_with("_registers");
   }
   static int64_t mostOf(StringRef choice) {
-    return isSwitch(choice)      ? 1
-           : choice == "product" ? int64_t(CodeProduct::Groups)
-           : choice == "early"   ? 2
-                                 : 4096;
+    return choice == "product" ? int64_t(CodeProduct::Groups) : choice == "early" ? 2 : 4096;
   }
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};

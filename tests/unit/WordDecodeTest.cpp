@@ -1,5 +1,6 @@
 // Packed weight words times their scales, as the CPU's device headers decode them: every code in
-// every part of a word with every scale, against the formats' definition, bit for bit.
+// every part of a word, E2M1 with every scale and E4M3 with some of all sizes, against the formats'
+// definition, bit for bit.
 #include "passes/targets/common/Target.h"
 #include "runtime/base/Formats.h"
 

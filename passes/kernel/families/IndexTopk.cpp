@@ -342,7 +342,8 @@ static FailureOr<Value> emitIndexScore(StepLowering &step, m3::IndexScoreOp op, 
   std::string name = formatv("index_score_{0}_{1}x{2}{3}{4}", cache.spell(), shape.heads,
                              shape.dims, spellElements(query.element), spell(schedule));
   if (matrix && !tensor &&
-      failed(checkLoaders(step.module.getLoc(), "index_score", schedule, schedule.at("consumers"))))
+      failed(checkLoaders(step.module.getLoc(), "index_score", schedule, step.chip.matrix,
+                          schedule.at("consumers"))))
     return failure();
   tile::KernelOp kernel = step.kernel(name, [&] {
     SmallVector<Type> types = BatchRows::parameterTypes(context);

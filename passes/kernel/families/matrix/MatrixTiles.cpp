@@ -115,8 +115,10 @@ void RoleMeeting::meet(Value number) {
 int64_t ringTurns(const MatrixUnit &unit, int64_t groups) { return unit.countsUses ? 1 : groups; }
 
 LogicalResult checkLoaders(Location location, StringRef family, const Schedule &schedule,
-                           int64_t groups) {
+                           const MatrixUnit &unit, int64_t groups) {
   int64_t loaders = loadersOf(schedule), stages = schedule.at("stages");
+  if (unit.countsUses)
+    return success();
   if (stages % loaders == 0 && (groups == 1 || groups % loaders == 0))
     return success();
   return emitError(location) << family << " with loaders=" << loaders << ", stages=" << stages

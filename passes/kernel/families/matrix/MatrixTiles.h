@@ -85,7 +85,7 @@ int64_t ringTurns(const MatrixUnit &unit, int64_t groups);
 /// are started in order, which those of one loader are. So each stage is one loader's, and with
 /// several groups a group's uses are as well.
 mlir::LogicalResult checkLoaders(mlir::Location location, mlir::StringRef family,
-                                 const Schedule &schedule, int64_t groups);
+                                 const Schedule &schedule, const MatrixUnit &unit, int64_t groups);
 
 /// How the codes of an NVFP4 slot and their scales are multiplied, a schedule's `product`: by a
 /// table of products; in registers, onto the E4M3 grid by an instruction for both or by way of

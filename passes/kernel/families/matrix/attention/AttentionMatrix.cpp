@@ -307,7 +307,8 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
     return emitError(step.module.getLoc())
            << "attention with consumers=" << consumers << ": a multiple of " << pageWarps
            << " is needed, which share a page; change it by --schedule";
-  if (failed(checkLoaders(step.module.getLoc(), "attention", schedule, consumers / pageWarps)))
+  if (failed(
+          checkLoaders(step.module.getLoc(), "attention", schedule, unit, consumers / pageWarps)))
     return failure();
   if (isFlat(schedule))
     return emitFlatAttention(step, cache, shape, schedule, operands);
