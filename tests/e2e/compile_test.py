@@ -94,7 +94,7 @@ class Compile(Folder):
             self.m3c("compile", os.path.join(DATA, "m31-mid"), "--target", target, "--kv", "fp8", "--dry-run")
 
     def test_warps_that_cannot_share_a_page_are_refused(self):
-        for choice, rule in (("attention.consumers=6", "a multiple of 4"), ("index_score.loaders=2", "multiples of the loaders")):
+        for choice, rule in (("attention.consumers=6", "a multiple of 4"), ("index_score.loaders=2", "a multiple of the loaders")):
             done = self.m3c("compile", NANO, "--target", "sm90", "--buckets", "8", "--dry-run", "--schedule", choice, code=2)
             self.assertIn(rule, done.stderr)
         self.m3c("compile", NANO, "--target", "sm90", "--buckets", "8", "--dry-run", "--schedule", "project.k_split=64")

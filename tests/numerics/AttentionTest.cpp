@@ -304,9 +304,9 @@ TEST(Attention, RegistersOfRolesChangeNothing) {
       "attention.attend_registers=224", "attention.load_registers=56", "index_score.consumers=12",
       "index_score.score_registers=152", "index_score.load_registers=56"};
   const std::vector<std::string> several = {
-      "attention.residents=2",           "attention.attend_registers=216",
-      "attention.load_registers=40",     "index_score.consumers=4",
-      "index_score.score_registers=120", "index_score.load_registers=40"};
+      "attention.residents=2",   "attention.attend_registers=216",  "attention.load_registers=40",
+      "index_score.consumers=4", "index_score.score_registers=120", "index_score.load_registers=40",
+      "index_score.stages=8"};
   for (const Budgets &row : {Budgets{"sm_90a", one}, {"sm_100a", one}, {"sm_107a", several}}) {
     SCOPED_TRACE(row.chip);
     SceneSpec spec = small({{0, 300}, {1, 127}});

@@ -163,7 +163,8 @@ TEST_F(GraphBuilder, bf16ActivationsAreElementTypes) {
 TEST(Numerics, choicesAreReadOrRefused) {
   EXPECT_EQ(readNumerics({}), std::nullopt);
   EXPECT_EQ(readNumerics({"activations=bf16"}), m3::Activations::BF16);
-  EXPECT_EQ(readNumerics({"activations=bf16", "activations=f32"}), m3::Activations::F32);
+  EXPECT_EQ(readNumerics({"activations=f32", "activations=f32"}), m3::Activations::F32);
+  EXPECT_THROW(readNumerics({"activations=bf16", "activations=f32"}), Error);
   for (const char *bad : {"activations=fp8", "activations", "activations=", "bf16", "weights=f32"})
     try {
       readNumerics({bad});

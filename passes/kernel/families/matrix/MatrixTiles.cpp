@@ -119,12 +119,13 @@ LogicalResult checkLoaders(Location location, StringRef family, const Schedule &
   int64_t loaders = loadersOf(schedule), stages = schedule.at("stages");
   if (unit.countsUses)
     return success();
-  if (stages % loaders == 0 && (groups == 1 || groups % loaders == 0))
+  if (stages % loaders == 0 && (stages % groups == 0 || groups % loaders == 0))
     return success();
-  return emitError(location) << family << " with loaders=" << loaders << ", stages=" << stages
-                             << " and " << groups << " groups that multiply in turn: stages, and "
-                             << "groups if there are several, are multiples of the loaders; "
-                             << "change them by --schedule";
+  return emitError(location)
+         << family << " with loaders=" << loaders << ", stages=" << stages << " and " << groups
+         << " groups that multiply in turn: stages "
+         << "are a multiple of the loaders, and of the groups or these of the loaders; "
+         << "change them by --schedule";
 }
 
 int64_t loadersOf(const Schedule &schedule) {

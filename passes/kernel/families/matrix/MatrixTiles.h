@@ -82,8 +82,8 @@ int64_t loadersOf(const Schedule &schedule);
 /// (KernelBuilder::ring).
 int64_t ringTurns(const MatrixUnit &unit, int64_t groups);
 /// Refuses loaders that the phases of a ring's stages cannot tell apart: T-R8 counts on uses that
-/// are started in order, which those of one loader are. So each stage is one loader's, and with
-/// several groups a group's uses are as well.
+/// are started in order, which those of one loader are. So each stage is one loader's, and where
+/// it is not one group's, a group's uses are one loader's as well.
 mlir::LogicalResult checkLoaders(mlir::Location location, mlir::StringRef family,
                                  const Schedule &schedule, const MatrixUnit &unit, int64_t groups);
 

@@ -190,6 +190,9 @@ LogicalResult emitFlatAttention(StepLowering &step, const CachePages &cache,
     return emitError(step.module.getLoc())
            << "attention with flat=1 and loaders=" << loaders << ": " << FlatPages::listed
            << " pages are listed at a time, so their warps are a divisor of it; take 1, 2 or 4";
+  if (failed(checkLoaders(step.module.getLoc(), "attention", schedule, unit,
+                          schedule.at("consumers") / pageWarps)))
+    return failure();
   PartMemory memory =
       FlatSums::memory(step.rows, schedule, {shape.dims / unit.columns, unit.lanes, 4});
   return emitPartedAttention(

@@ -307,11 +307,11 @@ LogicalResult emitMatrixAttention(StepLowering &step, const CachePages &cache,
     return emitError(step.module.getLoc())
            << "attention with consumers=" << consumers << ": a multiple of " << pageWarps
            << " is needed, which share a page; change it by --schedule";
+  if (isFlat(schedule))
+    return emitFlatAttention(step, cache, shape, schedule, operands);
   if (failed(
           checkLoaders(step.module.getLoc(), "attention", schedule, unit, consumers / pageWarps)))
     return failure();
-  if (isFlat(schedule))
-    return emitFlatAttention(step, cache, shape, schedule, operands);
   std::optional<PartMemory> memory;
   if (int64_t parts = schedule.at("parts"); parts > 1 && !meets(schedule)) {
     int64_t groups = groupsOf(parts, fanOf(schedule));
