@@ -78,8 +78,6 @@ void Lowering::refuseSchedule(const Error &error, const std::string &chip) const
               ExitCode::Usage);
 }
 
-/// What the kernels of a chip's module let the user choose, by family.
-using FamilyChoices = std::map<std::string, std::set<std::string>>;
 static void addChoices(mlir::ModuleOp module, FamilyChoices &choices) {
   for (auto kernel : module.getOps<tile::KernelOp>())
     for (mlir::NamedAttribute choice : kernel.getSchedule())

@@ -10,9 +10,13 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <map>
 #include <set>
 
 namespace m3c {
+
+/// What the kernels of a chip's module let the user choose, by family.
+using FamilyChoices = std::map<std::string, std::set<std::string>>;
 
 class Lowering {
 public:
@@ -47,8 +51,7 @@ private:
   // Throws Error for an override that no kernel of any chip has.
   void checkSchedule();
   // The error for one, "family.choice=number"; the plan's kernels, for `chips`, have `choices`.
-  [[noreturn]] void refuseChoice(const std::string &given,
-                                 const std::map<std::string, std::set<std::string>> &choices,
+  [[noreturn]] void refuseChoice(const std::string &given, const FamilyChoices &choices,
                                  const std::string &chips);
   // Targets whose kernels for this model have it.
   std::vector<std::string> targetsWith(const std::string &given);

@@ -254,14 +254,10 @@ constexpr TextFault longTensorFaults[] = {
 constexpr HeaderFault headerFaults[] = {
     {"RingTooShallow", "memory.h",
      "waitFor(empty + stage(i), parity(i) ^ 1); // the phase before the first counts as ended", ""},
-    {"GatesTooShallow", "tensor.h",
-     "void waitEmpty(i64 i) { waitFor(empty + stage(i), parity(i) ^ 1); }",
-     "void waitEmpty(i64) {}"},
-    {"WrongPhase", "tensor.h", "waitFor(full + stage(i), parity(i));",
-     "waitFor(full + stage(i), parity(i) ^ 1);"},
-    {"MissingFenceBeforeASignal", "tensor.h",
-     "void signal(u64 *barrier) {\n    tensorFenceBefore();", "void signal(u64 *barrier) {"},
-    {"MissingFenceAfterAWait", "tensor.h", "    }\n    tensorFenceAfter();\n  }", "    }\n  }"},
+    gatesTooShallow,
+    wrongPhase,
+    missingFenceBeforeASignal,
+    missingFenceAfterAWait,
     {"QueriesNotFenced", "tensor.h", "  fenceForProducts();\n  warpBarrier();", "  warpBarrier();"},
     {"LastArriverTooMany", "memory.h", "(i32)expected - 1", "(i32)expected"},
 };

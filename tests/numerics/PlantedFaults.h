@@ -15,6 +15,20 @@ struct HeaderFault {
 };
 inline void PrintTo(const HeaderFault &fault, std::ostream *out) { *out << fault.name; }
 
+// Of gates, on which all kernels in tensor memory count.
+inline constexpr HeaderFault gatesTooShallow = {
+    "GatesTooShallow", "tensor.h",
+    "void waitEmpty(i64 i) { waitFor(empty + stage(i), parity(i) ^ 1); }",
+    "void waitEmpty(i64) {}"};
+inline constexpr HeaderFault wrongPhase = {"WrongPhase", "tensor.h",
+                                           "waitFor(full + stage(i), parity(i));",
+                                           "waitFor(full + stage(i), parity(i) ^ 1);"};
+inline constexpr HeaderFault missingFenceBeforeASignal = {
+    "MissingFenceBeforeASignal", "tensor.h",
+    "void signal(u64 *barrier) {\n    tensorFenceBefore();", "void signal(u64 *barrier) {"};
+inline constexpr HeaderFault missingFenceAfterAWait = {
+    "MissingFenceAfterAWait", "tensor.h", "    }\n    tensorFenceAfter();\n  }", "    }\n  }"};
+
 /// In the text of a kernel what a regular expression finds is replaced.
 struct TextFault {
   const char *name, *from, *to;
