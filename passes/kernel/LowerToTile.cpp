@@ -2,7 +2,7 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/kernel/StepLowering.h"
-#include "passes/kernel/families/matrix/MatrixTiles.h"
+#include "passes/kernel/families/cache/MatrixTiles.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"

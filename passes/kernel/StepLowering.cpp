@@ -2,6 +2,8 @@
 
 #include "runtime/plan/PlanFormat.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 
 namespace m3c::kernel {
@@ -33,6 +35,14 @@ RowBuffer StepLowering::scratchRows(StringRef name, int64_t width, Type element,
 Type storedElement(Value tensor) {
   Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
   return element.isBF16() ? IntegerType::get(tensor.getContext(), 16) : element;
+}
+
+std::string spell(const Schedule &schedule) {
+  std::string text;
+  for (const auto &[name, value] : schedule)
+    if (name != tunedMark)
+      text += llvm::formatv("_{0}{1}", name, value);
+  return text;
 }
 
 ArrayRef<SwitchableForm> switchableForms() {

@@ -48,6 +48,10 @@ Type storedElement(Value tensor);
 /// f32, else a letter each.
 std::string spellElements(llvm::ArrayRef<Type> elements);
 
+/// Parts of kernel names: a weight, e.g. "mxfp8_1024x256", and the choices of a schedule.
+std::string spell(const PackedWeight &weight);
+std::string spell(const Schedule &schedule);
+
 /// What `--schedule family.form=0` turns off, for the next one of: products in tensor memory, pages
 /// that rows share (attention alone), products on matrix instructions; a choice of blocks by
 /// several warps. Without any there is the plain sibling. A kernel whose target has the form says

@@ -1,6 +1,6 @@
 // How work is shared out: rules that hold for any lengths, and the arithmetic that kernels do.
 #include "passes/targets/common/WorkPlan.h"
-#include "passes/kernel/WorkShare.h"
+#include "passes/kernel/families/cache/WorkShare.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,8 +1,8 @@
 // Families of single operations that a fusion would have taken: a plan stays right with any fusion
 // switched off (`m3c compile --disable-pass`), it only launches more.
 #include "passes/kernel/Families.h"
-#include "passes/kernel/families/CacheSlots.h"
 #include "passes/kernel/families/Common.h"
+#include "passes/kernel/families/cache/CacheSlots.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

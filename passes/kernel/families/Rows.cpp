@@ -1,8 +1,8 @@
 // Families that work row by row: embedding, norm, gathered rows, rotary table.
 #include "passes/kernel/Families.h"
-#include "passes/kernel/Product.h"
 #include "passes/kernel/families/Common.h"
-#include "passes/kernel/families/Project.h"
+#include "passes/kernel/families/products/Project.h"
+#include "passes/kernel/products/Product.h"
 #include "runtime/base/Formats.h"
 
 #include "llvm/Support/FormatVariadic.h"

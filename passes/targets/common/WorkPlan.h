@@ -1,6 +1,6 @@
 // How the tiles of ragged requests are shared out over the work items that fill a chip. Pure
 // functions: schedules ask them for parts, and kernels compute the shares on the device
-// (passes/kernel/WorkShare.h), where alone the lengths are known.
+// (passes/kernel/families/cache/WorkShare.h), where alone the lengths are known.
 #pragma once
 
 #include <cstdint>

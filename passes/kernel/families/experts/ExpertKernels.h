@@ -1,9 +1,9 @@
 // Kernels of the family "experts", and what they share.
 #pragma once
 
-#include "passes/kernel/Product.h"
 #include "passes/kernel/StepLowering.h"
 #include "passes/kernel/families/experts/Groups.h"
+#include "passes/kernel/products/Product.h"
 
 namespace m3c::kernel {
 

@@ -1,4 +1,5 @@
-// The ring of attention whose rows' pages lie end to end (passes/kernel/families/FlatRows.h).
+// The ring of attention whose rows' pages lie end to end
+// (passes/kernel/families/attention/FlatRows.h).
 #pragma once
 
 #include "passes/targets/common/Target.h"
