@@ -15,7 +15,7 @@ std::string cpuName();
 
 /// Whether streams of memory are faster through the second-level cache than past it: on a Xeon,
 /// decode of tests/data/m31-mid with two threads takes 16.3 instead of 27.7 ms a token; a Zen 5 is
-/// faster past it (docs/benchmarks.md).
+/// faster past it (docs/benchmarks/cpu-tuning.md).
 bool streamsThroughCaches();
 
 /// One logical CPU of each physical core that this process may run on, ascending; the number is cut
