@@ -1,4 +1,4 @@
-// The rounding steps of the model's numerics (model.md §5). A double enters each step as the
+// The rounding steps of the model's numerics (docs/numerics.md). A double enters each step as the
 // nearest F32 value: that is the one named conversion point of the interpreter, since kernels round
 // F32.
 #pragma once

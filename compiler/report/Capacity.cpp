@@ -13,7 +13,7 @@ namespace m3c {
 
 namespace {
 
-// Full-size shapes (model.md §0, §1.2), the same in M3 and M3.1.
+// Full-size shapes (docs/model.md), the same in M3 and M3.1.
 constexpr int64_t fullLayers = 60, fullMoeLayers = 57, fullExperts = 128, fullHidden = 6144,
                   fullExpertWidth = 3072, fullKvHeads = 4, fullHeadDim = 128,
                   fullPositions = 1048576;

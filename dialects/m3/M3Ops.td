@@ -162,7 +162,7 @@ def M3_QuantizeOp : M3_Op<"quantize", [Pure]> {
   let description = [{
     The result has the type of the operand with the encoding `#m3.storage<grid>`. Grids:
     `bf16`; `e4m3` (BF16, then E4M3 with unit scale, saturating at ±448); `nvfp4` (BF16, then E2M1 with
-    an E4M3 scale per 16 values, model.md §5.2); `nvfp4_e4m3` (as `nvfp4`, then each product of code and
+    an E4M3 scale per 16 values, docs/numerics.md); `nvfp4_e4m3` (as `nvfp4`, then each product of code and
     scale is rounded to E4M3); `mxfp8` (E4M3 with a power-of-two scale 2^ceil(log2(amax/448)) per 32
     values, no BF16 step).
 

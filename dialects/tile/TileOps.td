@@ -529,7 +529,7 @@ def Tile_DequantGroupOp : Tile_Op<"dequant_group", [Pure]> {
   let summary = "one NVFP4 cache group: 16 packed codes and their scale byte to FP32";
   let description = [{
     With `e4m3_grid` the product code × scale is rounded again to E4M3 (nearest even, saturating), the
-    grid that the model was trained on (model.md §5.3); without it the product is exact.
+    grid that the model was trained on (docs/numerics.md); without it the product is exact.
     `codes` are 8 bytes, even dimension in the low nibble. The result comes in pairs, dimensions 0 8 1
     9 … 7 15, the transpose of the group seen as 2x8: lanes then need no move across a vector. Products
     take their other operand in the same order (`tile.transpose`).
@@ -552,7 +552,7 @@ def Tile_EncodeOp : Tile_Op<"encode", [Pure]> {
 }
 
 def Tile_QuantGroupOp : Tile_Op<"quant_group", [Pure]> {
-  let summary = "16 FP32 values to one NVFP4 cache group (model.md §5.2)";
+  let summary = "16 FP32 values to one NVFP4 cache group (docs/numerics.md)";
   let arguments = (ins Tile_TileType:$input, OptionalAttr<StrAttr>:$atom);
   let results = (outs Tile_TileType:$codes, I8:$scale);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($codes)";

@@ -85,7 +85,7 @@ void readSizes(ConfigReader &text, ModelConfig &config) {
               fmt::format("{} query heads are no multiple of num_key_value_heads {}", config.heads,
                           config.kvHeads));
   config.headDim = text.integer({"head_dim"}, 1, maxWidth);
-  if (config.headDim != onlyHeadDim) // model.md §5.2, §5.4
+  if (config.headDim != onlyHeadDim) // docs/checkpoints.md
     text.fail("head_dim", fmt::format("found {}, only {} is supported: the cache stores a head as "
                                       "8 groups of 16 values",
                                       config.headDim, onlyHeadDim));

@@ -1,5 +1,5 @@
-// The text model of MiniMax-M3 / M3.1-Flash as `config.json` describes it (model.md §1). Every size
-// is an element count unless its comment gives another unit.
+// The text model of MiniMax-M3 / M3.1-Flash as `config.json` describes it (docs/checkpoints.md).
+// Every size is an element count unless its comment gives another unit.
 #pragma once
 
 #include "models/minimax_m3/Findings.h"

@@ -174,7 +174,7 @@ void Mapper::matrix(std::string symbol, const std::string &name, int64_t rows, i
   weights.push_back(std::move(weight));
 }
 
-/// A matrix is quantised exactly when its scale tensors exist (model.md §7.2).
+/// A matrix is quantised exactly when its scale tensors exist (docs/checkpoints.md).
 WeightEncoding Mapper::stored(const std::string &name) const {
   const Checkpoint::Tensor *scale = checkpoint->find(name + ".weight_scale");
   bool byteScale = scale && scale->entry->dtype == Dtype::U8;

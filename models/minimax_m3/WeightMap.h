@@ -1,5 +1,5 @@
 // Which logical weights the text model has, and which checkpoint tensors each is made of
-// (model.md §7). The symbol is the name that the IR, the plan and error messages use.
+// (docs/checkpoints.md). The symbol is the name that the IR, the plan and error messages use.
 #pragma once
 
 #include "models/minimax_m3/ModelConfig.h"

@@ -1,6 +1,6 @@
 // Scalar conversions of the storage formats: BF16, E4M3 (OCP FP8, no infinities), E8M0 scales and
-// E2M1. These are the definitions that quantisers, the interpreter and the tests share; `model.md`
-// §5 and the OCP Microscaling specification 1.0 give the arithmetic.
+// E2M1. These are the definitions that quantisers, the interpreter and the tests share;
+// docs/numerics.md and the OCP Microscaling specification 1.0 give the arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,8 @@ inline uint8_t encodeE2m1(float value, float scale) {
   return code != 0 && std::signbit(value) ? code | 8 : code;
 }
 
-/// Scale byte of one NVFP4 cache group of 16 values whose largest magnitude is `amax` (model.md
-/// §5.2).
+/// Scale byte of one NVFP4 cache group of 16 values whose largest magnitude is `amax`
+/// (docs/numerics.md).
 inline uint8_t nvfp4GroupScale(float amax) {
   return floatToE4m3(std::clamp(std::max(amax, 1e-12f) / 6.0f, 1.0f / 512.0f, e4m3Max));
 }

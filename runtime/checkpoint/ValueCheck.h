@@ -1,6 +1,6 @@
 // Finds values that no sound checkpoint holds: NaN codes, infinities, scales that are zero,
-// negative or not finite. Which rule a tensor falls under follows from its name and dtype (model.md
-// §7).
+// negative or not finite. Which rule a tensor falls under follows from its name and dtype
+// (docs/checkpoints.md).
 #pragma once
 
 #include "runtime/checkpoint/Checkpoint.h"

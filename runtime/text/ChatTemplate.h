@@ -1,4 +1,4 @@
-// Conversations in the format of MiniMax-M3 and M3.1, rendered by code (model.md §11 gives the
+// Conversations in the format of MiniMax-M3 and M3.1, rendered by code (docs/model.md gives the
 // rules).
 //
 //   ]~!b[]~b]system\n IDENTITY \n\n<thinking_instructions>\n…\n</thinking_instructions>[e~[\n

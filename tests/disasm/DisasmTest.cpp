@@ -260,7 +260,7 @@ std::string mmaText(const std::string &shape, const std::string &operands) {
   return text;
 }
 
-/// docs/targets.md has this as a table.
+/// docs/targets/sm100-sm107.md has this as a table.
 TEST(Assembler, KnowsWhatTheDocumentsSay) {
   const std::string k32 = mmaText("m16n8k32", "{%4,%5,%6,%7}, {%8,%9}");
   const std::string k64 = mmaText("m16n8k64", "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}");

@@ -1,7 +1,7 @@
 """Rules of the house that a program can check. Prints each fault as FILE:LINE: what.
 
 usage: lint.py ROOT RULE
-rules: names layers size words places format recipes"""
+rules: names layers size words places links format recipes"""
 
 import os
 import re
@@ -57,6 +57,27 @@ def check_places(root):
                 found = place.search(line)
                 if found:
                     yield f"{path}:{number}: {found.group()} is a place of one machine"
+
+
+def headings(path):
+    """Names by which links reach the headings of a page, as GitHub makes them."""
+    with open(path, encoding="utf-8") as file:
+        titles = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def check_links(root):
+    """Links of pages lead to files and headings of the tree."""
+    for path in tracked(root):
+        if not path.endswith(".md"):
+            continue
+        for number, line in enumerate(lines_of(root, path), 1):
+            for place, _, heading in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([^)\s]*))?\)", line):
+                at = os.path.join(root, os.path.dirname(path), place) if place else os.path.join(root, path)
+                if not os.path.exists(at):
+                    yield f"{path}:{number}: there is no {place}"
+                elif heading and heading not in headings(at):
+                    yield f"{path}:{number}: {place} has no heading #{heading}"
 
 
 def check_layers(root):
@@ -163,6 +184,7 @@ RULES = {
     "size": check_size,
     "words": check_words,
     "places": check_places,
+    "links": check_links,
     "format": check_format,
 }
 

@@ -180,7 +180,7 @@ std::vector<int64_t> onePage(int64_t pages, int64_t count, int64_t others) {
   return all;
 }
 
-/// The figures of docs/targets.md.
+/// The figures of docs/targets/attention.md.
 TEST(WorkPlan, PagesOfTheLongestWorkItem) {
   // One row of 1,048,576 keys, seven of 1,024; the same with fifteen and 255.
   EXPECT_EQ(longestOf(onePage(8192, 8, 8), 132, 1, false), (Loads{512, 63}));

@@ -55,7 +55,7 @@ std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second
 void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tableRow,
                 int64_t rotary);
 
-/// Clamped SwiGLU of two tiles of the same shape (model.md §4).
+/// Clamped SwiGLU of two tiles of the same shape (docs/model.md).
 Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit);
 
 /// z of interleaved panels: acc holds pairs of [gate panel, up panel]; `store` gets the 16 outputs

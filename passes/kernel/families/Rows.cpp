@@ -69,7 +69,7 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
       Value position = kb.loadScalar(kb.parameter(1), {row}, kb.i32Type());
       auto &b = kb.builder();
       Value p = arith::SIToFPOp::create(b, b.getF32Type(), position);
-      // One rounding of the frequency, one of the angle (model.md §2).
+      // One rounding of the frequency, one of the angle (docs/model.md).
       Value angles = kb.map(kb.iota(half), 1, half, [&](ValueRange args) {
         Value frequency = kb.f32(formats::ropeFrequency(theta, 0, rotary));
         for (int64_t i = 1; i < half; ++i)

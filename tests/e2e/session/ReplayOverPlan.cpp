@@ -112,7 +112,7 @@ private:
   }
 
   /// A sequence that would grow too long begins anew, and now and then another one, of a length
-  /// that design.md names or any.
+  /// at which blocks, tiles and selections begin or end, or any.
   void renew() {
     constexpr uint32_t special[] = {0, 1, 127, 128, 129, 1023, 1024, 2047, 2048, 2049};
     bool one = below(4) == 0;

@@ -77,7 +77,7 @@ TEST_F(WeightMapTest, NamesEveryWeightOnce) {
   EXPECT_EQ(find(weights, "layers.1.shared.up").shape, (std::vector<int64_t>{32, 96}));
 }
 
-// The three experts matrices are w1 = gate, w3 = up, w2 = down (model.md §4).
+// The three experts matrices are w1 = gate, w3 = up, w2 = down (docs/model.md).
 TEST_F(WeightMapTest, ExpertMatricesHaveTheirRoles) {
   std::vector<Weight> weights = buildWeightMap(parsed(config), nullptr, findings);
   EXPECT_TRUE(
@@ -91,7 +91,7 @@ TEST_F(WeightMapTest, ExpertMatricesHaveTheirRoles) {
 }
 
 TEST_F(WeightMapTest, CountsTheTensorsOfThePublishedModel) {
-  // model.md §7.4: 89,632 tensors, 523 of them vision.
+  // The released index: 89,632 tensors, 523 of them vision.
   std::ifstream file(M3C_TEST_DATA "/m31-full/config.json");
   EXPECT_EQ(test::specsOf(json::parse(file)).size() + 523, 89632u);
 }

@@ -48,7 +48,7 @@ Batch rowsEndingAt(int64_t last, int64_t count) {
 }
 
 TEST(Rounding, nvfp4TestVectorOfTheModelsDescription) {
-  // model.md §5.2: scale byte 0x38 and these codes; the 16 values hit every midpoint.
+  // docs/numerics.md: scale byte 0x38 and these codes; the 16 values hit every midpoint.
   double values[16] = {-6, -5,  -3.5, -2.5, -1.75, -1.25, -.75, -.25,
                        0,  .25, .75,  1.25, 1.75,  2.5,   3.5,  5};
   Nvfp4Group group = encodeNvfp4(values);
@@ -78,7 +78,7 @@ TEST(Rounding, productOfCodeAndScaleIsRoundedOnTheE4m3Grid) {
 }
 
 TEST(Rounding, smallestScaleTimesSmallestCodeIsATieToZero) {
-  // model.md §5.3: scale 1/512, code 1 is 2^-10, half of the smallest E4M3 value.
+  // docs/numerics.md: scale 1/512, code 1 is 2^-10, half of the smallest E4M3 value.
   std::vector<double> values(16, 0.0);
   values[3] = 0x1p-10;
   roundValues(Step::Nvfp4E4m3, values);

@@ -1,4 +1,4 @@
-// Expected texts are written out by hand from model.md §11.
+// Expected texts are written out by hand from the published chat format (docs/model.md).
 #include "runtime/text/ChatTemplate.h"
 
 #include <filesystem>

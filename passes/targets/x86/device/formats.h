@@ -1,4 +1,4 @@
-// Storage formats: packed weight words, cache groups, plain codes (model.md §5 and §7).
+// Storage formats: packed weight words, cache groups, plain codes (docs/numerics.md).
 #pragma once
 
 #include "arithmetic.h"

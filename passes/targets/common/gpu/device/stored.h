@@ -1,4 +1,4 @@
-// Stored codes to FP32 and back: plain ones, groups of NVFP4 caches (model.md §5).
+// Stored codes to FP32 and back: plain ones, groups of NVFP4 caches (docs/numerics.md).
 #pragma once
 
 #include "arithmetic.h"

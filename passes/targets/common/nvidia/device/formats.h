@@ -1,4 +1,4 @@
-// Storage formats: packed weight words, new groups of NVFP4 caches (model.md §5 and §7).
+// Storage formats: packed weight words, new groups of NVFP4 caches (docs/numerics.md).
 #pragma once
 
 #include "stored.h"
