@@ -7,12 +7,12 @@
 
 namespace m3c {
 
-static volatile std::sig_atomic_t interrupted = 0;
+static volatile std::sig_atomic_t interrupted = 0; ///< the signal that came
 
 static void onSignal(int signal) {
   if (interrupted)
     _exit(128 + signal);
-  interrupted = 1;
+  interrupted = signal;
 }
 
 InterruptGuard::InterruptGuard() {
@@ -28,7 +28,8 @@ InterruptGuard::~InterruptGuard() {
 
 void checkInterrupted() {
   if (interrupted)
-    throw Error("interrupted", "", "", "nothing was written; finished kernels stay in the cache");
+    throw Error("interrupted", "", "", "nothing was written; finished kernels stay in the cache",
+                ExitCode(128 + interrupted));
 }
 
 } // namespace m3c

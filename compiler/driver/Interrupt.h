@@ -12,7 +12,7 @@ public:
   InterruptGuard &operator=(const InterruptGuard &) = delete;
 };
 
-/// Throws Error once a signal has come.
+/// Throws Error once a signal has come; its exit code is 128 and the signal.
 void checkInterrupted();
 
 } // namespace m3c

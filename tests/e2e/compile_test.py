@@ -431,7 +431,7 @@ class Circumstances(Folder):
         self.use_own_cache()
         (self.root / "p.m3plan").write_text("what was here before")
         for delay in (0.05, 0.3, 0.8, 1.5):
-            for number in (signal.SIGKILL, signal.SIGINT):
+            for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
                 process = self.start("p.m3plan")
                 time.sleep(delay)
                 process.send_signal(number)
@@ -440,8 +440,8 @@ class Circumstances(Folder):
                 process.stderr.close()
                 if code == 0:
                     continue  # finished before the signal
-                if number == signal.SIGINT:
-                    self.assertEqual(code, 1 if message else -signal.SIGINT, message)
+                if number != signal.SIGKILL:
+                    self.assertEqual(code, 128 + number if message else -number, message)
                     self.assertEqual(self.names(), ["p.m3plan"])
                 else:
                     for name in self.names():
