@@ -98,6 +98,17 @@ static std::unique_ptr<mlir::PassManager> managerFor(mlir::MLIRContext *context,
   throw Error(fmt::format("the pass {} cannot be set up", step.name), "", errors);
 }
 
+/// The weight or layer that an operation was made for, or a place in a file; empty where unknown.
+static std::string placeOf(mlir::Location location) {
+  if (isa<mlir::UnknownLoc>(location))
+    return "";
+  if (auto name = dyn_cast<mlir::NameLoc>(location))
+    return name.getName().str();
+  std::string text;
+  llvm::raw_string_ostream(text) << location;
+  return text;
+}
+
 static void runStep(mlir::ModuleOp module, const PassStep &step) {
   std::unique_ptr<mlir::PassManager> manager = managerFor(module.getContext(), step);
   // Kernels are worked on by several threads; the first error in the order of the module counts.
@@ -107,10 +118,11 @@ static void runStep(mlir::ModuleOp module, const PassStep &step) {
     std::lock_guard lock(mutex);
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && message.empty()) {
       message = diagnostic.str();
-      llvm::raw_string_ostream(where) << diagnostic.getLocation();
-      // The operation itself, where a place in a file is not known.
+      where = placeOf(diagnostic.getLocation());
+      // The operation itself, where its place is not known.
       for (mlir::Diagnostic &note : diagnostic.getNotes())
-        message += "\n         " + note.str().substr(0, 400);
+        if (where.empty() || !note.str().starts_with("see current operation"))
+          message += "\n         " + note.str().substr(0, 400);
     }
     return mlir::success();
   });

@@ -37,8 +37,11 @@ public:
                                     builder.getF64FloatAttr(config.ropeTheta),
                                     builder.getI64IntegerAttr(config.rotaryDim));
     Value h = m3::EmbedOp::create(builder, loc, f32Rows(config.hidden), batch, "embed");
-    for (int64_t layer = 0; layer < config.layers; ++layer)
+    for (int64_t layer = 0; layer < config.layers; ++layer) {
+      loc = NameLoc::get(builder.getStringAttr("layers." + Twine(layer))); // what errors name
       h = buildLayer(h, layer);
+    }
+    loc = builder.getUnknownLoc();
     Value normed = norm(h, "norm");
     Value last = m3::GatherRowsOp::create(builder, loc, normed.getType(), normed, batch);
     Value logits = m3::ProjectOp::create(builder, loc, f32Rows(config.vocab), last, "lm_head");

@@ -98,8 +98,9 @@ private:
     if (!type)
       throw Error("weight has a shape that its encoding does not allow", weight.symbol,
                   "the scale group does not divide K", "check the checkpoint's configuration");
-    return m3::WeightOp::create(builder, builder.getUnknownLoc(), symbol, type, parts,
-                                m3::DemotionAttr(), m3::ShardingAttr());
+    Location name = NameLoc::get(builder.getStringAttr(symbol)); // what errors name
+    return m3::WeightOp::create(builder, name, symbol, type, parts, m3::DemotionAttr(),
+                                m3::ShardingAttr());
   }
 
   void extend(m3::WeightOp stack, const Weight &weight, const std::string &expert,

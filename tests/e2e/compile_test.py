@@ -88,6 +88,19 @@ class Compile(Folder):
                 (folder / "config.json").write_text(json.dumps({**config, "text_config": {**text, **change}}))
                 self.m3c("compile", folder, "--target", "sm90", "--kv", "nvfp4", "--dry-run")
 
+    def test_an_error_of_a_pass_names_the_weight_or_layer(self):
+        with open(os.path.join(DATA, "m3-tiny", "config.json")) as file:
+            config = json.load(file)
+        for width, where, why in ((34, "layers.2", "the hidden size 34 is no multiple of 16"),
+                                  (33, "layers.0.q_proj", "has 33 inputs, a multiple of 2 is needed")):
+            folder = self.root / str(width)
+            folder.mkdir()
+            text = {**config["text_config"], "hidden_size": width}
+            (folder / "config.json").write_text(json.dumps({**config, "text_config": text}))
+            done = self.m3c("compile", folder, "--target", "x86", "--dry-run", code=1)
+            self.assertIn(f"  where: {where}\n  why:   {why}", done.stderr)
+            self.assertNotIn("see current operation", done.stderr)
+
     def test_pages_of_any_cache_fit_the_rings_of_any_target(self):
         # Index keys of FP8 are twice as long: fewer stages, and no more warps that take them in turn.
         for target in ("sm90", "sm100", "sm107"):

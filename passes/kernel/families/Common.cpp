@@ -138,15 +138,21 @@ void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tab
   int64_t half = rotary / 2, chunk = 16;
   while (half % chunk)
     chunk /= 2;
-  for (int64_t i = 0; i < half; i += chunk) {
-    auto part = [&](Value view, Value at, int64_t dim) {
-      return kb.load(view, {at, kb.index(dim)}, {1, chunk}, 1, chunk);
+  auto rotate = [&](Value dim, Value other) {
+    auto part = [&](Value view, Value at, Value from) {
+      return kb.load(view, {at, from}, {1, chunk}, 1, chunk);
     };
-    auto [first, second] = emitRotated(kb, part(head, row, i), part(head, row, half + i),
-                                       part(table, tableRow, i), part(table, tableRow, half + i));
-    kb.store(first, head, {row, kb.index(i)}, {1, chunk});
-    kb.store(second, head, {row, kb.index(half + i)}, {1, chunk});
-  }
+    auto [first, second] = emitRotated(kb, part(head, row, dim), part(head, row, other),
+                                       part(table, tableRow, dim), part(table, tableRow, other));
+    kb.store(first, head, {row, dim}, {1, chunk});
+    kb.store(second, head, {row, other}, {1, chunk});
+  };
+  // Many pieces are not written out: 63 of one dimension take a compiler minutes.
+  if (half / chunk > 8)
+    return kb.forLoop(kb.index(0), kb.index(half), chunk,
+                      [&](Value dim) { rotate(dim, kb.add(dim, half)); });
+  for (int64_t i = 0; i < half; i += chunk)
+    rotate(kb.index(i), kb.index(half + i));
 }
 
 Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit) {

@@ -117,7 +117,9 @@ FailureOr<PackedWeight> StepLowering::pack(StringRef name, ArrayRef<m3::WeightOp
     if (type.getEncoding() != packed.encoding || type.cols() != packed.k ||
         std::max<int64_t>(1, type.experts()) != packed.matrices)
       return weight.emitError("cannot share a buffer with @")
-             << leader.getSymName() << ": encoding, inputs and experts must agree";
+             << leader.getSymName()
+             << ", one kernel reads both: storage, inputs and experts must agree, "
+             << "but they are " << type << " and " << first;
     if (type.cols() % perWord)
       return weight.emitError("has ") << type.cols() << " inputs, a multiple of " << perWord
                                       << " is needed to pack its encoding in 32-bit words";
