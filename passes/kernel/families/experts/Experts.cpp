@@ -53,146 +53,194 @@ struct MoeOperands {
   RowBuffer residual;
 };
 
-LogicalResult emitExperts(StepLowering &step, m3::ExpertsOp experts, m3::SharedExpertOp shared,
-                          const MoeOperands &operands, Value result) {
-  int64_t layer = layerOf(experts.getGate());
-  auto weightName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
-  Type element = storedElement(experts.getX());
-  auto source = [&](StringRef symbol) { return step.weightOp(symbol); };
-  MoeProduct up{"experts_up", {source(experts.getGate()), source(experts.getUp())}, element};
-  MoeProduct down{"experts_down", {source(experts.getDown())}, element};
-  if (failed(up.pack(step, weightName("experts.gate_up"))) ||
-      failed(down.pack(step, weightName("experts.down"))))
-    return failure();
-  MoeShape moe{up.packed.matrices,
-               widthOf(experts.getIds()),
-               widthOf(experts.getX()),
-               up.packed,
-               down.packed,
-               {},
-               {},
-               experts.getAlpha().convertToDouble(),
-               experts.getLimit().convertToDouble(),
-               element,
-               storedElement(result),
-               operands.residual.element};
-  if (moe.hidden % panelOutputs)
-    return experts.emitError("the hidden size ")
-           << moe.hidden << " is no multiple of " << panelOutputs;
-  MoeProduct sharedUp{"experts_up", {}, element}, sharedDown{"experts_down", {}, element};
-  if (shared) {
-    sharedUp.sources = {source(shared.getGate()), source(shared.getUp())};
-    sharedDown.sources = {source(shared.getDown())};
-    if (failed(sharedUp.pack(step, weightName("shared.gate_up"))) ||
-        failed(sharedDown.pack(step, weightName("shared.down"))))
+LaunchArgument read(Value value) { return {value, planir::Access::Read}; }
+LaunchArgument write(Value value) { return {value, planir::Access::Write}; }
+
+/// The launches of one layer's experts. The steps are called in the order in which they stand: each
+/// reads what the ones before have set.
+class ExpertsLowering {
+public:
+  ExpertsLowering(StepLowering &step, m3::ExpertsOp experts, m3::SharedExpertOp shared,
+                  const MoeOperands &operands, Value result)
+      : step(step), experts(experts), shared(shared), operands(operands), result(result),
+        layer(layerOf(experts.getGate())) {}
+
+  LogicalResult lower() {
+    if (failed(packWeights()))
+      return failure();
+    if (moe.hidden % panelOutputs)
+      return experts.emitError("the hidden size ")
+             << moe.hidden << " is no multiple of " << panelOutputs;
+    if (!operands.groups)
+      return experts.emitError("its ids are not those of m3.route");
+    counts = step.batch(planir::BatchArray::Counts);
+    chooseUp();
+    Value rows = isGathered ? launchGather() : operands.x;
+    if (moe.sharedUp) {
+      sharedUpSchedule = sharedUp.schedule(step, false);
+      sharedDownSchedule = sharedDown.schedule(step, false);
+    }
+    launchUp(rows);
+    chooseDown();
+    return launchDown();
+  }
+
+private:
+  std::string labelOf(StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); }
+
+  LogicalResult packWeights() {
+    Type element = storedElement(experts.getX());
+    auto source = [&](StringRef symbol) { return step.weightOp(symbol); };
+    up = {"experts_up", {source(experts.getGate()), source(experts.getUp())}, element};
+    down = {"experts_down", {source(experts.getDown())}, element};
+    if (failed(up.pack(step, labelOf("experts.gate_up"))) ||
+        failed(down.pack(step, labelOf("experts.down"))))
+      return failure();
+    moe = {up.packed.matrices,
+           widthOf(experts.getIds()),
+           widthOf(experts.getX()),
+           up.packed,
+           down.packed,
+           {},
+           {},
+           experts.getAlpha().convertToDouble(),
+           experts.getLimit().convertToDouble(),
+           element,
+           storedElement(result),
+           operands.residual.element};
+    if (!shared)
+      return success();
+    sharedUp = {"experts_up", {source(shared.getGate()), source(shared.getUp())}, element};
+    sharedDown = {"experts_down", {source(shared.getDown())}, element};
+    if (failed(sharedUp.pack(step, labelOf("shared.gate_up"))) ||
+        failed(sharedDown.pack(step, labelOf("shared.down"))))
       return failure();
     moe.sharedUp = sharedUp.packed;
     moe.sharedDown = sharedDown.packed;
+    return success();
   }
 
-  if (!operands.groups)
-    return experts.emitError("its ids are not those of m3.route");
+  /// Matrix instructions take listed rows; other products want theirs side by side, or one by one.
+  void chooseUp() {
+    routedUp = up.schedule(step, false);
+    isGathered = routedUp.count("row_block") && !usesFragments(routedUp);
+    isOneByOne = !isGathered && !usesFragments(routedUp);
+    if (isOneByOne)
+      routedUp = up.schedule(step, true);
+    items = std::min(step.rows * moe.topK, moe.experts);
+  }
 
-  Value counts = step.batch(planir::BatchArray::Counts);
-  auto [x, groups, weights, residual] = operands;
-  auto read = [](Value value) { return LaunchArgument{value, planir::Access::Read}; };
-  auto write = [](Value value) { return LaunchArgument{value, planir::Access::Write}; };
-  auto launchName = [&](StringRef name) { return formatv("layers.{0}.{1}", layer, name).str(); };
-
-  Schedule routedUp = up.schedule(step, false);
-  // Matrix instructions take listed rows; other products want theirs side by side, or one by one.
-  bool gathered = routedUp.count("row_block") && !usesFragments(routedUp);
-  bool oneByOne = !gathered && !usesFragments(routedUp);
-  if (oneByOne)
-    routedUp = up.schedule(step, true);
-  Value rowsOfExperts = x;
-  if (gathered) {
-    rowsOfExperts = step.scratchRows("expert_rows", moe.hidden, moe.element, moe.topK).buffer;
+  /// The rows of each expert, side by side.
+  Value launchGather() {
+    Value rows = step.scratchRows("expert_rows", moe.hidden, moe.element, moe.topK).buffer;
     Schedule gather = rowSchedule(step, moe.hidden, moe.element);
     std::string name = formatv("expert_gather_{0}_{1}_top{2}{3}{4}", moe.hidden, moe.experts,
                                moe.topK, spellElements(moe.element), spell(gather));
     step.launch(step.kernel(name, [&] { return buildExpertGather(step, name, moe, gather); }),
-                {read(counts), read(groups), read(x), write(rowsOfExperts)},
-                {{step.rows * moe.topK, 0}}, launchName("expert_gather"));
+                {read(counts), read(operands.groups), read(operands.x), write(rows)},
+                {{step.rows * moe.topK, 0}}, labelOf("expert_gather"));
+    return rows;
   }
 
-  Schedule sharedUpSchedule, sharedDownSchedule;
-  if (moe.sharedUp) {
-    sharedUpSchedule = sharedUp.schedule(step, false);
-    sharedDownSchedule = sharedDown.schedule(step, false);
+  void launchUp(Value rows) {
+    z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
+    if (moe.sharedUp)
+      zs = step.scratchRows("shared_act", moe.sharedWidth(), moe.element).buffer;
+    std::string name =
+        formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}{6}", spell(moe.up), spell(routedUp),
+                isGathered ? "_gathered" : "", moe.topK, items,
+                spellShared(moe.sharedUp, sharedUpSchedule), spellElements(moe.element));
+    SmallVector<LaunchArgument> arguments = {read(counts), read(operands.groups), read(rows)};
+    addWeightArguments(step, moe.up, arguments);
+    arguments.push_back(write(z));
+    int64_t parts = moe.up.panels / routedUp.at("panels");
+    if (moe.sharedUp) {
+      arguments.push_back(read(operands.x));
+      addWeightArguments(step, *moe.sharedUp, arguments);
+      arguments.push_back(write(zs));
+      parts = std::max(parts, moe.sharedUp->panels / sharedUpSchedule.at("panels"));
+    }
+    tile::KernelOp kernel = step.kernel(name, [&] {
+      return buildExpertsUp(step, name, moe, routedUp, sharedUpSchedule, isGathered);
+    });
+    step.launch(kernel, arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}},
+                labelOf("experts_up"));
   }
-  Value z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
-  Value zs;
-  if (moe.sharedUp)
-    zs = step.scratchRows("shared_act", moe.sharedWidth(), moe.element).buffer;
-  int64_t items = std::min(step.rows * moe.topK, moe.experts);
-  std::string sharedSpell =
-      moe.sharedUp ? "_shared_" + spell(*moe.sharedUp) + spell(sharedUpSchedule) : std::string();
-  std::string upName = formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}{6}", spell(moe.up),
-                               spell(routedUp), gathered ? "_gathered" : "", moe.topK, items,
-                               sharedSpell, spellElements(moe.element));
-  SmallVector<LaunchArgument> arguments = {read(counts), read(groups), read(rowsOfExperts)};
-  addWeightArguments(step, moe.up, arguments);
-  arguments.push_back(write(z));
-  int64_t parts = moe.up.panels / routedUp.at("panels");
-  if (moe.sharedUp) {
-    arguments.push_back(read(x));
-    addWeightArguments(step, *moe.sharedUp, arguments);
-    arguments.push_back(write(zs));
-    parts = std::max(parts, moe.sharedUp->panels / sharedUpSchedule.at("panels"));
-  }
-  step.launch(
-      step.kernel(
-          upName,
-          [&] { return buildExpertsUp(step, upName, moe, routedUp, sharedUpSchedule, gathered); }),
-      arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}}, launchName("experts_up"));
 
-  Schedule routedDown = down.schedule(step, oneByOne);
-  // One work item adds both: their panels must be the same.
-  if (moe.sharedDown) {
+  void chooseDown() {
+    routedDown = down.schedule(step, isOneByOne);
+    if (!moe.sharedDown)
+      return;
+    // One work item adds both: their panels must be the same.
     int64_t panels = std::min(routedDown.at("panels"), sharedDownSchedule.at("panels"));
     setPanels(routedDown, panels);
     setPanels(sharedDownSchedule, panels);
-    sharedSpell = "_shared_" + spell(*moe.sharedDown) + spell(sharedDownSchedule);
   }
-  bool apart = isOn(routedDown, "apart");
-  SmallVector<Type> elements = {moe.element, moe.result};
-  if (residual)
-    elements.push_back(moe.residual);
-  std::string downName =
-      formatv("experts_down_{0}{1}_top{2}{3}{4}{5}", spell(moe.down), spell(routedDown), moe.topK,
-              residual ? "_residual" : "", sharedSpell, spellElements(elements));
-  arguments = {read(counts), read(groups), read(weights), read(z)};
-  if (residual)
-    arguments.push_back(read(residual.buffer));
-  addWeightArguments(step, moe.down, arguments);
-  arguments.push_back(write(step.makeBuffer(result, "hidden")));
-  SmallVector<planir::GridDim> grid = {{moe.down.panels / routedDown.at("panels"), 0}};
-  if (apart) {
-    FailureOr<Value> counters = step.counters(grid[0].count);
-    if (failed(counters))
-      return failure();
-    arguments.push_back(
-        write(step.scratchRows("expert_out", moe.hidden, moe.element, moe.topK).buffer));
-    arguments.push_back({*counters, planir::Access::ReadWrite});
-    grid.push_back({items + (moe.sharedDown ? 1 : 0), 0});
+
+  LogicalResult launchDown() {
+    const bool apart = isOn(routedDown, "apart");
+    SmallVector<LaunchArgument> arguments = {read(counts), read(operands.groups),
+                                             read(operands.weights), read(z)};
+    if (operands.residual)
+      arguments.push_back(read(operands.residual.buffer));
+    addWeightArguments(step, moe.down, arguments);
+    arguments.push_back(write(step.makeBuffer(result, "hidden")));
+    SmallVector<planir::GridDim> grid = {{moe.down.panels / routedDown.at("panels"), 0}};
+    if (apart) {
+      FailureOr<Value> counters = step.counters(grid[0].count);
+      if (failed(counters))
+        return failure();
+      arguments.push_back(
+          write(step.scratchRows("expert_out", moe.hidden, moe.element, moe.topK).buffer));
+      arguments.push_back({*counters, planir::Access::ReadWrite});
+      grid.push_back({items + (moe.sharedDown ? 1 : 0), 0});
+    }
+    if (moe.sharedDown) {
+      arguments.push_back(read(zs));
+      addWeightArguments(step, *moe.sharedDown, arguments);
+    }
+    if (apart && moe.sharedDown)
+      arguments.push_back(write(step.scratchRows("shared_out", moe.hidden, moe.element).buffer));
+    if (!apart && !moe.result.isF32()) {
+      Type f32 = Float32Type::get(step.module.getContext());
+      arguments.push_back(write(step.scratchRows("expert_sums", moe.hidden, f32).buffer));
+    }
+    step.launch(downKernel(apart), arguments, grid, labelOf("experts_down"));
+    return success();
   }
-  if (moe.sharedDown) {
-    arguments.push_back(read(zs));
-    addWeightArguments(step, *moe.sharedDown, arguments);
+
+  tile::KernelOp downKernel(bool apart) {
+    SmallVector<Type> elements = {moe.element, moe.result};
+    if (operands.residual)
+      elements.push_back(moe.residual);
+    std::string name =
+        formatv("experts_down_{0}{1}_top{2}{3}{4}{5}", spell(moe.down), spell(routedDown), moe.topK,
+                operands.residual ? "_residual" : "",
+                spellShared(moe.sharedDown, sharedDownSchedule), spellElements(elements));
+    auto build = apart ? buildExpertsDownApart : buildExpertsDown;
+    return step.kernel(name,
+                       [&] { return build(step, name, moe, routedDown, sharedDownSchedule); });
   }
-  if (apart && moe.sharedDown)
-    arguments.push_back(write(step.scratchRows("shared_out", moe.hidden, moe.element).buffer));
-  if (!apart && !moe.result.isF32()) {
-    Type f32 = Float32Type::get(step.module.getContext());
-    arguments.push_back(write(step.scratchRows("expert_sums", moe.hidden, f32).buffer));
+
+  static std::string spellShared(const std::optional<PackedWeight> &weight,
+                                 const Schedule &schedule) {
+    return weight ? "_shared_" + spell(*weight) + spell(schedule) : std::string();
   }
-  auto build = apart ? buildExpertsDownApart : buildExpertsDown;
-  tile::KernelOp kernel = step.kernel(
-      downName, [&] { return build(step, downName, moe, routedDown, sharedDownSchedule); });
-  step.launch(kernel, arguments, grid, launchName("experts_down"));
-  return success();
-}
+
+  StepLowering &step;
+  m3::ExpertsOp experts;
+  m3::SharedExpertOp shared; ///< null where there is none
+  const MoeOperands operands;
+  const Value result;
+  const int64_t layer;
+  MoeShape moe;
+  MoeProduct up, down, sharedUp, sharedDown;
+  Schedule routedUp, routedDown, sharedUpSchedule, sharedDownSchedule;
+  bool isGathered = false; ///< rows are laid side by side for the up products
+  bool isOneByOne = false; ///< rows are multiplied one by one
+  int64_t items = 0;       ///< experts that may have rows
+  Value counts, z, zs;     ///< z: of routed experts, zs: of the shared one, after SwiGLU
+};
 
 } // namespace
 
@@ -218,20 +266,22 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
   if (!residual)
     return op->emitError("the group adds no residual to the experts");
   auto outer = [&](Value inner) { return step.bufferOf(outerValue(fused, inner)); };
-  return emitExperts(step, experts, shared,
-                     {outer(experts.getX()), step.groupsOf(outer(experts.getIds())),
-                      outer(experts.getWeights()), step.rowsOf(residual)},
-                     fused.getOutputs()[0]);
+  return ExpertsLowering(step, experts, shared,
+                         {outer(experts.getX()), step.groupsOf(outer(experts.getIds())),
+                          outer(experts.getWeights()), step.rowsOf(residual)},
+                         fused.getOutputs()[0])
+      .lower();
 }
 
 LogicalResult lowerExperts(Operation *op, StepLowering &step) {
   auto experts = cast<m3::ExpertsOp>(op);
-  return emitExperts(step, experts, {},
-                     {step.bufferOf(experts.getX()),
-                      step.groupsOf(step.bufferOf(experts.getIds())),
-                      step.bufferOf(experts.getWeights()),
-                      {}},
-                     experts.getResult());
+  return ExpertsLowering(step, experts, {},
+                         {step.bufferOf(experts.getX()),
+                          step.groupsOf(step.bufferOf(experts.getIds())),
+                          step.bufferOf(experts.getWeights()),
+                          {}},
+                         experts.getResult())
+      .lower();
 }
 
 } // namespace m3c::kernel
