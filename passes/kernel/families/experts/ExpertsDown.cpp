@@ -6,38 +6,6 @@ using namespace mlir;
 
 namespace m3c::kernel {
 
-/// A product with the global scale of its weight, if there is one, rounded to BF16.
-static Value roundedProduct(KernelBuilder &kb, Value acc, Value scale) {
-  return kb.map(acc, cast<tile::TileType>(acc.getType()), [&](ValueRange args) {
-    Value value = scale ? kb.mulf(args[0], scale) : args[0];
-    return kb.round(value, tile::Format::BF16);
-  });
-}
-
-/// sums[row] += share · value for each row of a tile of entries.
-static void emitWeightedAdd(KernelBuilder &kb, Value acc, Value entry, Value end, Value scale,
-                            Value weights, Value sums, Value col, Groups &groups,
-                            const MoeShape &moe) {
-  auto type = cast<tile::TileType>(acc.getType());
-  if (moe.rounds()) {
-    acc = roundedProduct(kb, acc, scale);
-    scale = {};
-  }
-  for (int64_t r = 0; r < type.getRows(); ++r) {
-    Value at = kb.add(entry, r);
-    kb.when(kb.less(at, end), [&] {
-      Value source = groups.entry(at);
-      Value row = kb.div(source, moe.topK);
-      Value share = kb.loadScalar(weights, {source});
-      if (scale)
-        share = kb.mulf(share, scale);
-      Value value = kb.slice(acc, r, 0, 1, type.getCols());
-      Value old = kb.load(sums, {row, col}, {1, type.getCols()}, 1, type.getCols());
-      kb.store(kb.fma(value, kb.fill(share, 1, 1), old), sums, {row, col}, {1, type.getCols()});
-    });
-  }
-}
-
 /// Of both kernels; `apart`: with y, counters and ys.
 static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &moe, bool apart) {
   tile::ViewType list = tile::ViewType::get(context, {ShapedType::kDynamic},
@@ -60,41 +28,73 @@ static SmallVector<Type> parameterTypes(MLIRContext *context, const MoeShape &mo
   return types;
 }
 
-tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeShape &moe,
-                                const Schedule &routed, const Schedule &shared) {
-  SmallVector<Type> types = parameterTypes(step.module.getContext(), moe, false);
-  if (!moe.result.isF32())
-    types.push_back(rowsType(step.module.getContext(), moe.hidden));
-  KernelBuilder kb(step.module, name, "experts_down", routed, types);
-  kb.useWarps(shared);
-  unsigned next = 4;
-  Value residual = moe.residual ? kb.parameter(next++) : Value();
-  WeightView down = bindWeight(kb, moe.down, next);
-  Value out = kb.parameter(next++);
-  Value sums = moe.result.isF32() ? out : kb.parameter(types.size() - 1);
-  Groups groups(kb, kb.parameter(1), moe.experts);
-  Value zero = kb.index(0), rows = kb.loadIndex(kb.parameter(0), {zero});
-  int64_t cols = routed.at("panels") * panelOutputs;
-  Value panel = kb.mul(kb.blockId(tile::Axis::X), routed.at("panels"));
-  Value col = kb.mul(panel, panelOutputs);
+namespace {
 
-  kb.eachByWarp(zero, rows, [&](Value row) {
-    Value start =
-        residual ? kb.loadF32(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
-    kb.store(start, sums, {row, col}, {1, cols});
-  });
-  kb.barrier();
-  Value active = groups.active();
-  auto firstPanel = [&](Value item) {
+/// The kernel of buildExpertsDown.
+class DownTogether {
+public:
+  DownTogether(StepLowering &step, StringRef name, const MoeShape &moe, const Schedule &routed,
+               const Schedule &shared)
+      : moe(moe), routed(routed), shared(shared), cols(routed.at("panels") * panelOutputs),
+        // A product of few rows is too short to hide the start of its weights: each one brings the
+        // next expert's near, and the last one the first's of the next work item.
+        streams(routed.count("ring") && !routed.at("ring")),
+        kb(step.module, name, "experts_down", routed, parameters(step, moe)),
+        groups(kb, kb.parameter(1), moe.experts) {
+    kb.useWarps(shared);
+    unsigned next = 4;
+    residual = moe.residual ? kb.parameter(next++) : Value();
+    down = bindWeight(kb, moe.down, next);
+    out = kb.parameter(next++);
+    firstShared = next;
+    sums = moe.result.isF32() ? out : kb.parameter(parameters(step, moe).size() - 1);
+  }
+
+  tile::KernelOp build() {
+    zero = kb.index(0);
+    rows = kb.loadIndex(kb.parameter(0), {zero});
+    panel = kb.mul(kb.blockId(tile::Axis::X), routed.at("panels"));
+    col = kb.mul(panel, panelOutputs);
+    begin();
+    addRouted();
+    if (moe.sharedDown)
+      addShared();
+    if (sums != out)
+      store();
+    return kb.finish();
+  }
+
+private:
+  static SmallVector<Type> parameters(StepLowering &step, const MoeShape &moe) {
+    SmallVector<Type> types = parameterTypes(step.module.getContext(), moe, false);
+    if (!moe.result.isF32())
+      types.push_back(rowsType(step.module.getContext(), moe.hidden));
+    return types;
+  }
+
+  /// Sums start from the residual.
+  void begin() {
+    kb.eachByWarp(zero, rows, [&](Value row) {
+      Value start =
+          residual ? kb.loadF32(residual, {row, col}, {1, cols}, 1, cols) : kb.fill(0.0, 1, cols);
+      kb.store(start, sums, {row, col}, {1, cols});
+    });
+    kb.barrier();
+  }
+
+  Value firstPanel(Value item) {
     return kb.add(kb.mul(groups.expert(item), moe.down.panels), panel);
-  };
-  // A product of few rows is too short to hide the start of its weights: each one brings the next
-  // expert's near, and the last one the first's of the next work item.
-  bool streams = routed.count("ring") && !routed.at("ring");
-  if (streams)
-    kb.when(kb.less(zero, active),
-            [&] { bringStartNear(kb, {down, {}, {}, {}, firstPanel(zero), {}, routed}); });
-  kb.forLoop(zero, active, 1, [&](Value item) {
+  }
+
+  void addRouted() {
+    Value active = groups.active();
+    if (streams)
+      kb.when(kb.less(zero, active),
+              [&] { bringStartNear(kb, {down, {}, {}, {}, firstPanel(zero), {}, routed}); });
+    kb.forLoop(zero, active, 1, [&](Value item) { addExpert(item, active); });
+  }
+
+  void addExpert(Value item, Value active) {
     Value expert = groups.expert(item), end = groups.end(item);
     Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
     Value first = firstPanel(item), next;
@@ -105,12 +105,43 @@ tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeSha
     }
     eachRowBlock(kb, groups.begin(item), end, routed, [&](Value begin, Value blockEnd) {
       Product product{down, kb.parameter(3), begin, blockEnd, first, {}, routed, next, streams};
-      emitProduct(kb, product, [&](Value acc, Value entry) {
-        emitWeightedAdd(kb, acc, entry, blockEnd, scale, kb.parameter(2), sums, col, groups, moe);
-      });
+      emitProduct(kb, product,
+                  [&](Value acc, Value entry) { addWeighted(acc, entry, blockEnd, scale); });
     });
-  });
-  if (moe.sharedDown) {
+  }
+
+  /// sums[row] += share · value for each row of a tile of entries.
+  void addWeighted(Value acc, Value entry, Value end, Value scale) {
+    auto type = cast<tile::TileType>(acc.getType());
+    if (moe.rounds()) {
+      acc = rounded(acc, scale);
+      scale = {};
+    }
+    for (int64_t r = 0; r < type.getRows(); ++r) {
+      Value at = kb.add(entry, r);
+      kb.when(kb.less(at, end), [&] {
+        Value source = groups.entry(at);
+        Value row = kb.div(source, moe.topK);
+        Value share = kb.loadScalar(kb.parameter(2), {source});
+        if (scale)
+          share = kb.mulf(share, scale);
+        Value value = kb.slice(acc, r, 0, 1, type.getCols());
+        Value old = kb.load(sums, {row, col}, {1, type.getCols()}, 1, type.getCols());
+        kb.store(kb.fma(value, kb.fill(share, 1, 1), old), sums, {row, col}, {1, type.getCols()});
+      });
+    }
+  }
+
+  /// A product with the global scale of its weight, if there is one, rounded to BF16.
+  Value rounded(Value acc, Value scale) {
+    return kb.map(acc, cast<tile::TileType>(acc.getType()), [&](ValueRange args) {
+      Value value = scale ? kb.mulf(args[0], scale) : args[0];
+      return kb.round(value, tile::Format::BF16);
+    });
+  }
+
+  void addShared() {
+    unsigned next = firstShared;
     Value zs = kb.parameter(next++);
     WeightView view = bindWeight(kb, *moe.sharedDown, next);
     Value scale = view.global ? kb.loadScalar(view.global, {zero}) : Value();
@@ -128,13 +159,31 @@ tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeSha
       });
     });
   }
-  if (sums != out) {
+
+  /// The sums as the result has them.
+  void store() {
     kb.barrier();
     kb.eachByWarp(zero, rows, [&](Value row) {
       kb.storeF32(kb.load(sums, {row, col}, {1, cols}, 1, cols), out, {row, col}, {1, cols});
     });
   }
-  return kb.finish();
+
+  const MoeShape &moe;
+  const Schedule &routed, &shared;
+  const int64_t cols;
+  const bool streams;
+  KernelBuilder kb;
+  Groups groups;
+  WeightView down;
+  Value residual, out, sums, zero, rows, panel, col;
+  unsigned firstShared; ///< parameter of the shared expert's rows
+};
+
+} // namespace
+
+tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeShape &moe,
+                                const Schedule &routed, const Schedule &shared) {
+  return DownTogether(step, name, moe, routed, shared).build();
 }
 
 namespace {
