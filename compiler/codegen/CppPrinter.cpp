@@ -27,9 +27,10 @@ LogicalResult Printer::block(Block &block) {
 }
 
 LogicalResult Printer::op(Operation *op) {
-  for (auto print : {&Printer::arithmetic, &Printer::conversion, &Printer::place,
-                     &Printer::synchronisation, &Printer::tileAccess, &Printer::matrixAccess,
-                     &Printer::tensorMemory, &Printer::tensorOperand, &Printer::laneRows})
+  for (auto print :
+       {&Printer::arithmetic, &Printer::conversion, &Printer::place, &Printer::synchronisation,
+        &Printer::tileAccess, &Printer::listAccess, &Printer::matrixAccess, &Printer::tensorMemory,
+        &Printer::tensorOperand, &Printer::laneRows})
     if (succeeded((this->*print)(op)))
       return success();
   return TypeSwitch<Operation *, LogicalResult>(op)

@@ -35,10 +35,15 @@ private:
   void line(const Twine &text) {
     (out += std::string(size_t(2) * indent, ' ') + text.str()) += "\n";
   }
+  /// `STATEMENT  // op (line)`
+  LogicalResult statement(Operation *op, const Twine &text) {
+    line(text + origin(op));
+    return success();
+  }
   /// `auto NAME = EXPRESSION;  // op (line)`
-  void define(Operation *op, StringRef stem, const Twine &expression) {
+  LogicalResult define(Operation *op, StringRef stem, const Twine &expression) {
     std::string text = expression.str();
-    line("auto " + fresh(op->getResult(0), stem) + " = " + text + ";" + origin(op));
+    return statement(op, "auto " + fresh(op->getResult(0), stem) + " = " + text + ";");
   }
   std::string origin(Operation *op) {
     if (auto loc = dyn_cast<FileLineColLoc>(op->getLoc()))
@@ -72,7 +77,8 @@ private:
   LogicalResult place(Operation *op);           ///< ids, buffers, views
   LogicalResult synchronisation(Operation *op); ///< barriers, launches, stages of rings
   LogicalResult tileAccess(Operation *op);
-  LogicalResult matrixAccess(Operation *op); ///< of kernels that multiply cached pages, and lists
+  LogicalResult listAccess(Operation *op);   ///< lists that the lanes of a warp make and read
+  LogicalResult matrixAccess(Operation *op); ///< operands and sums of matrix instructions
   LogicalResult tensorMemory(Operation *op); ///< and gates
   LogicalResult tensorOperand(Operation *op);
   LogicalResult laneRows(Operation *op);

@@ -122,7 +122,7 @@ void initialiseBackends() {
 
 llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &file,
                                     const std::string &source, const HeaderMap &headers,
-                                    std::vector<std::string> args, bool assembly,
+                                    std::vector<std::string> args,
                                     const std::function<void(llvm::PassBuilder &)> &passes) {
   initialiseBackends();
   args.push_back(fmt::format("{}/{}", virtualRoot, file));
@@ -148,15 +148,8 @@ llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &
   compiler.createFileManager();
   compiler.setVerboseOutputStream(llvm::nulls()); // no "1 error generated."
   compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(output));
-  bool ok = false;
-  if (assembly) {
-    clang::EmitAssemblyAction action;
-    ok = compiler.ExecuteAction(action);
-  } else {
-    clang::EmitObjAction action;
-    ok = compiler.ExecuteAction(action);
-  }
-  if (!ok || !errors.message.empty())
+  clang::EmitObjAction action;
+  if (!compiler.ExecuteAction(action) || !errors.message.empty())
     failCompile(name, errors);
   return output;
 }

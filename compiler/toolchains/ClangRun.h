@@ -19,12 +19,12 @@ std::string clangVersion();
 /// All backends of the LLVM at hand, once.
 void initialiseBackends();
 
-/// Compiles `source`, which appears as `file`, with the arguments of `clang -cc1` to an object or
-/// to assembly text; `passes`, if there, adds some to the optimiser. Throws Error with the first
+/// Compiles `source`, which appears as `file`, with the arguments of `clang -cc1` to an object;
+/// `passes`, if there, adds some to the optimiser. Throws Error with the first
 /// offending line.
 llvm::SmallVector<char, 0> runClang(const std::string &name, const std::string &file,
                                     const std::string &source, const HeaderMap &headers,
-                                    std::vector<std::string> arguments, bool assembly,
+                                    std::vector<std::string> arguments,
                                     const std::function<void(llvm::PassBuilder &)> &passes = {});
 
 } // namespace m3c::toolchains

@@ -27,7 +27,7 @@ std::vector<std::byte> compileCudaObject(const std::string &kernel, const std::s
 /// The compiler's options, but for the architecture.
 std::vector<std::string> cudaSourceOptions(const CudaCompileOptions &options);
 
-/// The same up to PTX text, for `--keep-sources` and people.
+/// The same up to PTX text.
 std::string compileCudaAssembly(const std::string &kernel, const std::string &source,
                                 const HeaderMap &headers, const CudaCompileOptions &options);
 

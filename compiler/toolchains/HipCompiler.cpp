@@ -16,12 +16,11 @@ namespace {
 
 constexpr const char *triple = "amdgcn-amd-amdhsa";
 
-std::vector<std::string> clangArguments(const std::string &file, const HipCompileOptions &options,
-                                        bool assembly) {
+std::vector<std::string> clangArguments(const std::string &file, const HipCompileOptions &options) {
   const std::string &resources = clangResourceFolder();
   std::vector<std::string> args = {
-      "-triple", triple, "-aux-triple", "x86_64-unknown-linux-gnu", assembly ? "-S" : "-emit-obj",
-      "-x", "hip", "-fcuda-is-device", "-std=c++20", "-O3", "-target-cpu", options.arch,
+      "-triple", triple, "-aux-triple", "x86_64-unknown-linux-gnu", "-emit-obj", "-x", "hip",
+      "-fcuda-is-device", "-std=c++20", "-O3", "-target-cpu", options.arch,
       // No library, no exceptions, no types at run time.
       "-ffreestanding", "-fno-rtti", "-fno-threadsafe-statics", "-nostdsysteminc", "-resource-dir",
       resources, "-internal-isystem", resources + "/include", "-I", virtualRoot,
@@ -35,14 +34,6 @@ std::vector<std::string> clangArguments(const std::string &file, const HipCompil
       options.contraction == Contraction::On ? "-ffp-contract=on" : "-ffp-contract=off"};
   args.insert(args.end(), options.extra.begin(), options.extra.end());
   return args;
-}
-
-llvm::SmallVector<char, 0> compile(const std::string &kernel, const std::string &source,
-                                   const HeaderMap &headers, const HipCompileOptions &options,
-                                   bool assembly) {
-  requireBackend(triple, options.arch);
-  std::string file = kernel + ".hip";
-  return runClang(kernel, file, source, headers, clangArguments(file, options, assembly), assembly);
 }
 
 } // namespace
@@ -61,14 +52,11 @@ void requireBackend(const std::string &triple, const std::string &what) {
 std::vector<std::byte> compileHipObject(const std::string &kernel, const std::string &source,
                                         const HeaderMap &headers,
                                         const HipCompileOptions &options) {
-  llvm::SmallVector<char, 0> object = compile(kernel, source, headers, options, false);
+  requireBackend(triple, options.arch);
+  std::string file = kernel + ".hip";
+  llvm::SmallVector<char, 0> object =
+      runClang(kernel, file, source, headers, clangArguments(file, options));
   return linkCodeObject(kernel, std::as_bytes(std::span(object.data(), object.size())));
-}
-
-std::string compileHipAssembly(const std::string &kernel, const std::string &source,
-                               const HeaderMap &headers, const HipCompileOptions &options) {
-  llvm::SmallVector<char, 0> text = compile(kernel, source, headers, options, true);
-  return std::string(text.data(), text.size());
 }
 
 } // namespace m3c::toolchains

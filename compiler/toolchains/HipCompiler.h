@@ -20,10 +20,6 @@ struct HipCompileOptions {
 std::vector<std::byte> compileHipObject(const std::string &kernel, const std::string &source,
                                         const HeaderMap &headers, const HipCompileOptions &options);
 
-/// The same up to assembly text, for `--keep-sources` and people.
-std::string compileHipAssembly(const std::string &kernel, const std::string &source,
-                               const HeaderMap &headers, const HipCompileOptions &options);
-
 /// Throws Error saying what to install when LLVM has no backend for `triple`; `what` names the
 /// chips in the message.
 void requireBackend(const std::string &triple, const std::string &what);

@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char *triple = "x86_64-unknown-linux-gnu";
 
-std::vector<std::string> clangArguments(const std::string &file, const HostCompileOptions &options,
-                                        bool assembly) {
+std::vector<std::string> clangArguments(const std::string &file,
+                                        const HostCompileOptions &options) {
   const std::string &resources = clangResourceFolder();
   std::vector<std::string> args = {
-      "-triple", triple, assembly ? "-S" : "-emit-obj", "-x", "c++", "-std=c++20",
+      "-triple", triple, "-emit-obj", "-x", "c++", "-std=c++20",
       // No C library, no C++ runtime.
       "-ffreestanding", "-fno-rtti", "-fno-threadsafe-statics", "-nostdsysteminc", "-resource-dir",
       resources, "-internal-isystem", resources + "/include", "-I", virtualRoot,
@@ -48,20 +48,12 @@ std::vector<std::byte> compileHostObject(const std::string &name, const std::str
                                          const HeaderMap &headers,
                                          const HostCompileOptions &options) {
   std::string file = name + ".cpp";
-  llvm::SmallVector<char, 0> object = runClang(
-      name, file, source, headers, clangArguments(file, options, false), false, options.passes);
+  llvm::SmallVector<char, 0> object =
+      runClang(name, file, source, headers, clangArguments(file, options), options.passes);
   std::vector<std::byte> linked =
       linkShared(name, std::as_bytes(std::span(object.data(), object.size())));
   checkImports(name, linked, {"memcpy", "memmove", "memset", "memcmp", "bcmp"});
   return linked;
-}
-
-std::string compileHostAssembly(const std::string &name, const std::string &source,
-                                const HeaderMap &headers, const HostCompileOptions &options) {
-  std::string file = name + ".cpp";
-  llvm::SmallVector<char, 0> text = runClang(
-      name, file, source, headers, clangArguments(file, options, true), true, options.passes);
-  return std::string(text.data(), text.size());
 }
 
 std::string hostToolchainVersion() {

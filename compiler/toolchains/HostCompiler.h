@@ -51,10 +51,6 @@ std::vector<std::byte> compileHostObject(const std::string &name, const std::str
                                          const HeaderMap &headers,
                                          const HostCompileOptions &options);
 
-/// The same up to assembly text, for `--keep-sources` and people.
-std::string compileHostAssembly(const std::string &name, const std::string &source,
-                                const HeaderMap &headers, const HostCompileOptions &options);
-
 /// For cache keys and manifests, for instance "clang 22.1.8, lld 22.1.8".
 std::string hostToolchainVersion();
 

@@ -74,27 +74,22 @@ std::filesystem::path ContentCache::pathOf(const CacheKey &key) const {
 
 std::optional<std::vector<std::byte>> ContentCache::load(const CacheKey &key) {
   std::error_code ignored;
-  if (root.empty() || !std::filesystem::is_regular_file(pathOf(key), ignored)) {
-    ++missCount;
+  if (root.empty() || !std::filesystem::is_regular_file(pathOf(key), ignored))
     return std::nullopt;
-  }
   try {
     MappedFile file = MappedFile::open(pathOf(key));
     std::span<const std::byte> bytes = file.bytes();
     if (bytes.size() >= sizeof(EntryHead)) {
       std::span<const std::byte> payload = bytes.subspan(sizeof(EntryHead));
       EntryHead expected = headOf(key.digest(), payload);
-      if (std::memcmp(bytes.data(), &expected, sizeof expected) == 0) {
-        ++hitCount;
+      if (std::memcmp(bytes.data(), &expected, sizeof expected) == 0)
         return std::vector<std::byte>(payload.begin(), payload.end());
-      }
     }
     log::warning("damaged cache entry {} is rebuilt", pathOf(key).string());
     std::filesystem::remove(pathOf(key), ignored);
   } catch (const Error &) {
     // Removed or unreadable in between: the same as not there.
   }
-  ++missCount;
   return std::nullopt;
 }
 

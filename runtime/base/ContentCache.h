@@ -45,14 +45,11 @@ public:
   void store(const CacheKey &key, std::span<const std::byte> bytes);
 
   const std::filesystem::path &folder() const { return root; }
-  unsigned hits() const { return hitCount; }
-  unsigned misses() const { return missCount; }
 
 private:
   std::filesystem::path pathOf(const CacheKey &key) const;
 
   std::filesystem::path root;
-  std::atomic<unsigned> hitCount = 0, missCount = 0;
   std::atomic<bool> writable = true;
 };
 

@@ -85,25 +85,6 @@ int32_t argmax(std::span<const float> logits, uint64_t position) {
   return scan(logits, position).best;
 }
 
-std::vector<SampledToken> topTokens(std::span<const float> logits, uint32_t count,
-                                    uint64_t position) {
-  double total = logSumExp(logits, position);
-  std::vector<int32_t> ids;
-  for (size_t id = 0; id < logits.size(); ++id)
-    if (std::isfinite(logits[id]))
-      ids.push_back(int32_t(id));
-  size_t kept = std::min<size_t>(count, ids.size());
-  std::partial_sort(ids.begin(), ids.begin() + ptrdiff_t(kept), ids.end(),
-                    [&](int32_t a, int32_t b) {
-                      float left = logits[size_t(a)], right = logits[size_t(b)];
-                      return left != right ? left > right : a < b;
-                    });
-  std::vector<SampledToken> result;
-  for (size_t i = 0; i < kept; ++i)
-    result.push_back({ids[i], double(logits[size_t(ids[i])]) - total});
-  return result;
-}
-
 double Sampler::filter(std::span<const float> logits, const SamplingParameters &parameters,
                        uint64_t position) {
   float largest = scan(logits, position).largest;

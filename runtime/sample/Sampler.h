@@ -48,11 +48,6 @@ double logProbOf(std::span<const float> logits, int32_t id, uint64_t position = 
 /// The token with the largest logit, the lowest id among equals. Throws like `logSumExp`.
 int32_t argmax(std::span<const float> logits, uint64_t position = 0);
 
-/// The `count` most probable tokens (fewer if fewer are allowed), best first, with `logProb` as
-/// above.
-std::vector<SampledToken> topTokens(std::span<const float> logits, uint32_t count,
-                                    uint64_t position = 0);
-
 /// Scratch memory for one thread; allocates on the first row of a size, then never again.
 class Sampler {
 public:

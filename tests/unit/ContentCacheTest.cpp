@@ -45,8 +45,6 @@ TEST_F(ContentCacheTest, LoadsWhatWasStored) {
   EXPECT_EQ(cache.load(keyOf("a")), bytesOf(1, 100));
   EXPECT_EQ(cache.load(keyOf("b")), bytesOf(2, 0));
   EXPECT_FALSE(cache.load(CacheKey("plan").add("source", "a")));
-  EXPECT_EQ(cache.hits(), 2u);
-  EXPECT_EQ(cache.misses(), 2u);
   EXPECT_EQ(files().size(), 2u); // nothing unpublished stays
 }
 
