@@ -13,7 +13,8 @@ static DictionaryAttr scheduleAttr(Builder &builder, const Schedule &schedule) {
 
 KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef family,
                              const Schedule &schedule, ArrayRef<Type> parameters)
-    : b(module.getLoc(), module.getContext()) {
+    : b(NameLoc::get(StringAttr::get(module.getContext(), name), module.getLoc()),
+        module.getContext()) { // errors name the kernel
   b.setInsertionPointToEnd(module.getBody());
   op = tile::KernelOp::create(b, name, b.getFunctionType(parameters, {}), family,
                               scheduleAttr(b, schedule));

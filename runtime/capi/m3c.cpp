@@ -82,6 +82,8 @@ Options readOptions(const char *function, const Options *given, size_t least, Op
   if (given->struct_size < least)
     misused(function,
             fmt::format("struct_size is {}, at least {} is needed", given->struct_size, least));
+  if (given->struct_size > 4096) // not set; nobody owns that many bytes
+    misused(function, fmt::format("struct_size is {}, no struct is as large", given->struct_size));
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof(Options); i < given->struct_size; ++i)
     if (bytes[i] != 0)

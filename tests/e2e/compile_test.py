@@ -100,6 +100,10 @@ class Compile(Folder):
             done = self.m3c("compile", folder, "--target", "x86", "--dry-run", code=1)
             self.assertIn(f"  where: {where}\n  why:   {why}", done.stderr)
             self.assertNotIn("see current operation", done.stderr)
+        text = {**config["text_config"], "num_attention_heads": 256}  # the sums of 128 heads fill the on-chip memory
+        (folder / "config.json").write_text(json.dumps({**config, "text_config": text}))
+        done = self.m3c("compile", folder, "--target", "x86", "--kv", "f32", "--dry-run", code=1)
+        self.assertIn("  where: attention_f32_", done.stderr)
 
     def test_pages_of_any_cache_fit_the_rings_of_any_target(self):
         # Index keys of FP8 are twice as long: fewer stages, and no more warps that take them in turn.

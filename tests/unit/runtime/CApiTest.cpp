@@ -135,6 +135,11 @@ TEST_F(CApi, StructsOfOtherVersions) {
   newer.later = 1;
   EXPECT_EQ(m3c_plan_open(path.c_str(), &newer.known, &other), M3C_MISUSED);
 
+  newer.known.struct_size = SIZE_MAX; // not set: nothing beyond the struct may be read
+  newer.later = 0;
+  EXPECT_EQ(m3c_plan_open(path.c_str(), &newer.known, &other), M3C_MISUSED);
+  EXPECT_TRUE(says("no struct is as large"));
+
   m3c_model_info info;
   std::memset(&info, 0x7e, sizeof(info));
   info.struct_size = offsetof(m3c_model_info, max_positions); // an older caller
