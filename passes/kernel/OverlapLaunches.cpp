@@ -21,7 +21,8 @@ struct OverlapLaunchesPass : impl::OverlapLaunchesBase<OverlapLaunchesPass> {
     if (!row->overlaps || !entry.getOps<tile::AwaitLaunchOp>().empty())
       return;
     Operation *first = &*llvm::find_if(entry, [](Operation &op) {
-      return !isPure(&op) && !isa<tile::AllocOp>(op); // a place on the chip, no more
+      bool harmless = isPure(&op) || isa<tile::AllocOp>(op); // a place on the chip, no more
+      return !harmless || op.hasTrait<OpTrait::IsTerminator>();
     });
     OpBuilder builder(first);
     tile::AwaitLaunchOp::create(builder, first->getLoc(), StringAttr());

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "tools/common/Numbers.h"
+#include "tools/common/Tell.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -35,18 +36,18 @@ int runCommand(const std::function<int()> &run) {
     flushOutput();
     return code;
   } catch (const Error &error) {
-    fmt::print(stderr, "{}\n", error.what());
+    tell("{}\n", error.what());
     return int(error.code());
   } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "error: out of memory\n");
+    tell("error: out of memory\n");
   } catch (
       const std::system_error &error) { // what printing throws, when more than a buffer is lost
     if (std::ferror(stdout))
-      fmt::print(stderr, "{}\n", outputError(error.code().value()).what());
+      tell("{}\n", outputError(error.code().value()).what());
     else
-      fmt::print(stderr, "error: {}\n  why:   a fault inside m3c\n", error.what());
+      tell("error: {}\n  why:   a fault inside m3c\n", error.what());
   } catch (const std::exception &error) {
-    fmt::print(stderr, "error: {}\n  why:   a fault inside m3c\n", error.what());
+    tell("error: {}\n  why:   a fault inside m3c\n", error.what());
   }
   return int(ExitCode::Failure);
 }
@@ -60,6 +61,13 @@ Error usageError(const CLI::App &app, const CLI::ParseError &error) {
   if (dynamic_cast<const CLI::ValidationError *>(&error) && colon != what.npos) {
     why = what.substr(colon + 2);
     what = what.substr(0, colon) + " does not take this value";
+  }
+  if (dynamic_cast<const CLI::ExtrasError *>(&error)) // which has them in another order
+    what = fmt::format("not expected: {}", fmt::join(app.remaining(true), " "));
+  size_t equals = what.find(" = "); // "Could not convert: --option = value"
+  if (dynamic_cast<const CLI::ConversionError *>(&error) && colon < equals && equals != what.npos) {
+    why = what.substr(equals + 3) + " is out of range";
+    what = what.substr(colon + 2, equals - colon - 2) + " does not take this value";
   }
   return Error(what, where, why, where + " --help says what it takes", ExitCode::Usage);
 }
@@ -96,12 +104,12 @@ int runProgram(const char *name, const char *description, std::span<const Comman
     checkCommand(name, commands, argc, argv);
     app.parse(argc, argv);
   } catch (const Error &error) {
-    fmt::print(stderr, "{}\n", error.what());
+    tell("{}\n", error.what());
     return int(error.code());
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // help or version
       return app.exit(error);
-    fmt::print(stderr, "{}\n", usageError(app, error).what());
+    tell("{}\n", usageError(app, error).what());
     return int(ExitCode::Usage);
   }
   return runCommand(chosen);

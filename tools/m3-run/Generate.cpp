@@ -8,6 +8,7 @@
 #include "runtime/text/TextConfig.h"
 #include "runtime/text/Tokenizer.h"
 #include "tools/common/Numbers.h"
+#include "tools/common/Tell.h"
 #include "tools/m3-run/Options.h"
 
 #include <algorithm>
@@ -61,6 +62,13 @@ void checkUsage(const Arguments &arguments) {
   if (arguments.chat && arguments.promptIdsGiven)
     refuse("--chat has no effect with --prompt-ids", "token ids are taken as they are",
            "leave one of the two out");
+  if (arguments.noBos && (arguments.chat || arguments.promptIdsGiven))
+    refuse("--no-bos has an effect with plain text alone",
+           arguments.chat ? "the chat template says where the BOS token stands"
+                          : "token ids are taken as they are",
+           "leave it out");
+  if (std::ranges::count(arguments.stops, ""))
+    refuse("--stop is empty", "every text has an empty one in it", "leave it out");
   if (!arguments.system.empty() && !arguments.messagesFile.empty())
     refuse("--system has no effect with --messages", "the file holds the whole conversation",
            "put the system message into the file");
@@ -153,6 +161,16 @@ std::string chatMessages(const Arguments &arguments, const std::string &prompt) 
   }
 }
 
+/// An error of the chat format, which knows keys alone, with the file that has them.
+Error inFile(const Error &error, const Arguments &arguments) {
+  std::string where = error.where();
+  const std::string &file =
+      where.starts_with("tools") ? arguments.toolsFile : arguments.messagesFile;
+  if ((where.starts_with("tools") || where.starts_with("messages")) && !file.empty())
+    where = fmt::format("{}, {}", file, where);
+  return Error(error.summary(), where, error.why(), error.next(), error.code());
+}
+
 std::vector<int32_t> promptIds(const Arguments &arguments, const TextSide &side) {
   if (arguments.promptIdsGiven)
     return readTokenIds(arguments.promptIds);
@@ -167,8 +185,12 @@ std::vector<int32_t> promptIds(const Arguments &arguments, const TextSide &side)
     options.reasoningEffort = arguments.effort;
     if (!arguments.toolsFile.empty())
       options.tools = readText(arguments.toolsFile);
-    return text::encodeChat(side.need(),
-                            text::renderChat(chatMessages(arguments, prompt), options));
+    std::string messages = chatMessages(arguments, prompt);
+    try {
+      return text::encodeChat(side.need(), text::renderChat(messages, options));
+    } catch (const Error &error) {
+      throw inFile(error, arguments);
+    }
   }
   std::vector<int32_t> ids = side.need().encode(prompt, text::ParseAdded::None);
   if (side.config.bosId && !arguments.noBos)
@@ -317,15 +339,14 @@ SessionOptions checkedSession(const Engine &engine, const Arguments &arguments, 
 void report(const Engine &engine, const SessionOptions &options, size_t prompt, size_t made,
             const Timing &time) {
   auto rate = [](double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; };
-  fmt::print(stderr, "prompt   {:>6} tokens  {:>8.3f} s  {:>8.1f} tokens/s\n", prompt, time.prompt,
-             rate(double(prompt), time.prompt));
+  tell("prompt   {:>6} tokens  {:>8.3f} s  {:>8.1f} tokens/s\n", prompt, time.prompt,
+       rate(double(prompt), time.prompt));
   if (made > 1)
-    fmt::print(stderr, "decode   {:>6} tokens  {:>8.3f} s  {:>8.1f} tokens/s\n", made - 1,
-               time.decode, rate(double(made - 1), time.decode));
-  fmt::print(stderr, "memory   {} planned, {} at the peak; {} threads, {} ({})\n",
-             byteText(Session::ledger(engine, options).total()), byteText(peakMemory()),
-             engine.device().info().workers, engine.device().info().name,
-             engine.target().chip()->str());
+    tell("decode   {:>6} tokens  {:>8.3f} s  {:>8.1f} tokens/s\n", made - 1, time.decode,
+         rate(double(made - 1), time.decode));
+  tell("memory   {} planned, {} at the peak; {} threads, {} ({})\n",
+       byteText(Session::ledger(engine, options).total()), byteText(peakMemory()),
+       engine.device().info().workers, engine.device().info().name, engine.target().chip()->str());
 }
 
 void printJson(const Output &output, bool hasText, size_t prompt, const Timing &time) {

@@ -3,6 +3,7 @@
 #include "runtime/capsule/Capsule.h"
 #include "runtime/drivers/Drivers.h"
 #include "runtime/drivers/emulator/EmulatorDriver.h"
+#include "tools/common/Tell.h"
 #include "tools/m3-run/Options.h"
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ bool replayOne(const Arguments &arguments, hal::Device &device, const std::strin
 
 int runReplay(const Arguments &arguments) {
   std::unique_ptr<hal::Device> device = openFor(arguments);
-  fmt::print(stderr, "on {}\n", device->info().name);
+  tell("on {}\n", device->info().name);
   bool good = true;
   for (const std::string &folder : arguments.capsules)
     good &= replayOne(arguments, *device, folder);

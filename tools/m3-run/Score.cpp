@@ -3,6 +3,7 @@
 #include "runtime/base/OutputPlace.h"
 #include "runtime/score/Scorer.h"
 #include "tools/common/Numbers.h"
+#include "tools/common/Tell.h"
 #include "tools/m3-run/Options.h"
 
 #include <chrono>
@@ -54,9 +55,8 @@ int runScore(Arguments arguments) {
   progress.finish();
   out.write(arguments.output);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  fmt::print(stderr, "{} texts, {} prompts, {} steps, {:.2f} s, peak memory {}\n",
-             input.texts.size(), input.prompts.size(), sequences.stepsRun(), seconds,
-             byteText(peakMemory()));
+  tell("{} texts, {} prompts, {} steps, {:.2f} s, peak memory {}\n", input.texts.size(),
+       input.prompts.size(), sequences.stepsRun(), seconds, byteText(peakMemory()));
   reportRun(*engine, sequences, arguments.run.stats);
   return 0;
 }

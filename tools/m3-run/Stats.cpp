@@ -2,6 +2,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/drivers/emulator/EmulatorDriver.h"
 #include "runtime/plan/Objects.h"
+#include "tools/common/Tell.h"
 #include "tools/m3-run/Options.h"
 
 #include <map>
@@ -31,11 +32,11 @@ void printLaunches(const Engine &engine, const std::map<uint32_t, uint64_t> &lau
       continue;
     std::string chip = engine.object(kernel).chip()->str();
     ofChips[chip] += count;
-    fmt::print(stderr, "launched {:>8}  {:<11} {}\n", count, chip,
-               engine.tables().kernels()->Get(kernel)->name()->str());
+    tell("launched {:>8}  {:<11} {}\n", count, chip,
+         engine.tables().kernels()->Get(kernel)->name()->str());
   }
   for (const auto &[chip, count] : ofChips)
-    fmt::print(stderr, "launches {:>8}  {}\n", count, chip);
+    tell("launches {:>8}  {}\n", count, chip);
 }
 
 /// A family that the target has kernels of, and none of them ran, is a fault of the run.
@@ -72,7 +73,7 @@ void reportRun(const Engine &engine, const Session &session, bool stats) {
   if (stats)
     printLaunches(engine, launches);
   if (std::string line = hal::emulationSummary(engine.device()); !line.empty())
-    fmt::print(stderr, "emulated {}\n", line);
+    tell("emulated {}\n", line);
   if (plan::isIncomplete(engine.target()))
     checkFamilies(engine, launches);
 }

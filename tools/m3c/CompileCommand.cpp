@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/OutputPlace.h"
 #include "tools/common/Numbers.h"
+#include "tools/common/Tell.h"
 #include "tools/m3c/Commands.h"
 
 #include <filesystem>
@@ -72,10 +73,10 @@ void printTimes(const CompileResult &result) {
   double sum = 0;
   for (const StageTime &time : result.times) {
     sum += time.seconds;
-    fmt::print(stderr, "{:>9.3f} s  {:<20} {}\n", time.seconds, time.stage, time.item);
+    tell("{:>9.3f} s  {:<20} {}\n", time.seconds, time.stage, time.item);
   }
-  fmt::print(stderr, "{:>9.3f} s  {:<20}\n{:>9.3f} s  all\n", result.seconds - sum,
-             "between stages", result.seconds);
+  tell("{:>9.3f} s  {:<20}\n{:>9.3f} s  all\n", result.seconds - sum, "between stages",
+       result.seconds);
 }
 
 /// Known before any work: the output can be written, and is nothing that is read.

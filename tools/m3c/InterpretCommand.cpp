@@ -6,6 +6,7 @@
 #include "runtime/base/OutputPlace.h"
 #include "runtime/base/Progress.h"
 #include "tools/common/Numbers.h"
+#include "tools/common/Tell.h"
 #include "tools/m3c/Commands.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -49,8 +50,8 @@ void report(const InterpretOptions &options, const interpreter::ScoreCounts &cou
                                   {"peak_bytes", peakMemory()}};
     fmt::print("{}\n", out.dump(1));
   } else {
-    fmt::print(stderr, "{} texts, {} prompts, {:.2f} s, peak memory {}\n", counts.texts,
-               counts.prompts, seconds, byteText(peakMemory()));
+    tell("{} texts, {} prompts, {:.2f} s, peak memory {}\n", counts.texts, counts.prompts, seconds,
+         byteText(peakMemory()));
   }
 }
 

@@ -9,7 +9,7 @@
 
 // NOCHIP: there is no chip 'z80'
 // X86-NOT: _launch
-// COUNTS: tile-overlap-launches.overlapped = 1 (
+// COUNTS: tile-overlap-launches.overlapped = 2 (
 // CODE: awaitLaunch();
 // CODE: allowLaunch();
 // CODE-DAG: ACQBULK
@@ -27,5 +27,14 @@ tile.kernel @copy(%x: !tile.view<?x16xf32>, %y: !tile.view<?x16xf32>) attributes
   %c0 = arith.constant 0 : index
   %v = tile.load %x[%i, %c0] sizes [1, 16] : !tile.view<?x16xf32> -> !tile.tile<1x16xf32>
   tile.store %v, %y[%i, %c0] sizes [1, 16] : !tile.tile<1x16xf32>, !tile.view<?x16xf32>
+  tile.return
+}
+
+// Edge: where nothing is left but the return, it waits in front of that.
+// CHECK-LABEL: tile.kernel @nothing
+tile.kernel @nothing(%x: !tile.view<?x16xf32>) attributes {family = "f", schedule = {}} {
+  // CHECK: tile.await_launch
+  // CHECK-NEXT: tile.allow_launch
+  // CHECK-NEXT: tile.return
   tile.return
 }

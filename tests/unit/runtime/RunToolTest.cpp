@@ -241,6 +241,27 @@ TEST_F(RunTool, WrongUsageEndsWithTwo) {
        {"error: --top-p does not take this value", "where: m3-run generate",
         "3 is not above 0 and at most 1", "next:  m3-run generate --help says what it takes"})
     EXPECT_NE(wrong.err.find(part), std::string::npos) << part << "\n" << wrong.err;
+  wrong = run("generate x.m3plan --weights y --prompt a --top-k 4294967296");
+  EXPECT_NE(wrong.err.find("error: --top-k does not take this value"), std::string::npos)
+      << wrong.err;
+  EXPECT_NE(wrong.err.find("4294967296 is out of range"), std::string::npos) << wrong.err;
+  wrong = run("generate x.m3plan --weights y --prompt a --colour blue");
+  EXPECT_NE(wrong.err.find("error: not expected: --colour blue\n"), std::string::npos) << wrong.err;
+}
+
+TEST_F(RunTool, MessagesThatNobodyCanReadEndNothing) {
+  for (const char *to : {"/dev/full", "&-"}) {
+    auto code = [&](const std::string &arguments) {
+      int status =
+          std::system(fmt::format("{} {} > {} 2>{}", M3_RUN, arguments, at("out"), to).c_str());
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    };
+    EXPECT_EQ(code("generate " + plan() + " --prompt-ids 1,2 --ids --max-tokens 2 --stats"), 0);
+    EXPECT_TRUE(text("out").ends_with("\n")) << text("out");
+    EXPECT_EQ(code("generate none.m3plan --weights y --prompt-ids 1"), 1);
+    EXPECT_EQ(code("generate --nonsense"), 2);
+    EXPECT_EQ(code("nonsense"), 2);
+  }
 }
 
 TEST_F(RunTool, GenerateStreamsIds) {
@@ -347,12 +368,31 @@ TEST_F(RunTool, OptionsWithoutEffectAreRefused) {
   refused("--prompt a --effort low", "--effort has no effect without --chat");
   refused("--prompt a --tools x.json", "--tools has no effect without --chat");
   refused("--prompt-ids 1 --chat", "--chat has no effect with --prompt-ids");
+  refused("--prompt a --chat --no-bos", "--no-bos has an effect with plain text alone");
+  refused("--prompt-ids 1 --no-bos", "--no-bos has an effect with plain text alone");
+  refused("--prompt a --stop ''", "--stop is empty");
   refused("--messages x.json --system b", "--system has no effect with --messages");
   refused("--prompt-ids 1 --device host --emulate toy", "--device has no effect with --emulate");
   refused("--prompt-ids 1,,2", "'' is no token id");
   refused("--prompt-ids 1,", "'' is no token id");
   refused("--prompt-ids 99999999999", "99999999999 is too large");
   refused("--prompt-ids 1 --device host:1", "there is one host device, host:0");
+}
+
+TEST_F(RunTool, FaultsOfAConversationNameItsFile) {
+  test::toyPlan({.vocab = 512}).publish(folder / "toy.m3plan");
+  auto refused = [&](const std::string &messages, const std::string &tools, const char *where) {
+    std::ofstream(folder / "m.json") << messages;
+    std::ofstream(folder / "t.json") << tools;
+    Result result = run(fmt::format("generate {} --weights synthetic:1 --tokenizer {} --messages "
+                                    "{} --tools {} --max-tokens 1",
+                                    at("toy.m3plan"), M3_TINY, at("m.json"), at("t.json")));
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_NE(result.err.find("where: " + at(where)), std::string::npos) << where << result.err;
+  };
+  refused("[", "[]", "m.json, messages");
+  refused(R"([{"role": "nobody", "content": ""}])", "[]", "m.json, messages[0].role");
+  refused(R"([{"role": "user", "content": ""}])", "{}", "t.json, tools");
 }
 
 TEST_F(RunTool, AnotherVersionOfTheEmulatorIsRefused) {
