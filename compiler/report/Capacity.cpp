@@ -117,7 +117,8 @@ Parallelism parseParallelism(const std::string &text) {
             (number("tp", result.tensor) && (at == end || number("dp", result.data)));
   if (!ok || at != end)
     throw Error(fmt::format("unknown parallelism '{}'", text), "--parallel", "",
-                "use depN, tpN or tpNdpM with numbers up to 4096, for instance dep4, tp4, tp2dp4", ExitCode::Usage);
+                "use depN, tpN or tpNdpM with numbers up to 4096, for instance dep4, tp4, tp2dp4",
+                ExitCode::Usage);
   return result;
 }
 
