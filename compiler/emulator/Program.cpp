@@ -21,7 +21,7 @@ namespace m3c::emulator {
 
 namespace {
 
-constexpr const char *entryName = "m3emuEntry";
+constexpr const char *entryName = "m3emuEntry", *parametersName = "m3emuParameters";
 
 /// As fast as this machine can; floating-point operations round one by one.
 const toolchains::HostCompileOptions &options() {
@@ -45,8 +45,11 @@ std::string fileOf(const std::string &kernel) { return kernel + ".text"; }
 std::string wholeText(const KernelSource &source, const EmulatedTarget &target) {
   return fmt::format("#include \"{}\"\n#line 1 \"{}\"\n{}\n"
                      "extern \"C\" __attribute__((visibility(\"default\"))) void {}(const unsigned "
-                     "long *values) {{\n  m3emu::call({}, values);\n}}\n",
-                     target.prelude, fileOf(source.kernel), source.text, entryName, source.kernel);
+                     "long *values) {{\n  m3emu::call({}, values);\n}}\n"
+                     "extern \"C\" __attribute__((visibility(\"default\"))) const unsigned {} = "
+                     "m3emu::parametersOf({});\n",
+                     target.prelude, fileOf(source.kernel), source.text, entryName, source.kernel,
+                     parametersName, source.kernel);
 }
 
 toolchains::HeaderMap headersOf(const KernelSource &source, const EmulatedTarget &target) {
@@ -77,6 +80,12 @@ static unsigned numberInText(const KernelSource &source, llvm::StringRef attribu
 Program::Program(KernelSource source, const EmulatedTarget &target)
     : given(std::move(source)), target(target) {
   given.cluster = std::max(given.cluster, numberInText(given, "__cluster_dims__", 0, 1));
+  unsigned most = numberInText(given, "__launch_bounds__", 0, given.threads);
+  if (given.threads > most)
+    throw Error(fmt::format("kernel {} cannot be launched", given.kernel), given.kernel,
+                fmt::format("its text is for work items of {} threads (__launch_bounds__), not {}",
+                            most, given.threads),
+                "launch it with as many threads as it was printed for");
   if (unsigned residents = numberInText(given, "__launch_bounds__", 1, 0))
     given.registers = unsigned(registersAtEntry(
         target.registers, (given.threads + target.lanes - 1) / target.lanes, residents));
@@ -136,10 +145,16 @@ void Program::load() {
   handle = dlopen(fmt::format("/proc/self/fd/{}", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     fail(dlerror());
-  function = reinterpret_cast<Entry>(dlsym(handle, entryName));
+  void *entry = dlsym(handle, entryName);
+  auto *takes = static_cast<const unsigned *>(dlsym(handle, parametersName));
   Dl_info info;
-  if (!function || !dladdr(reinterpret_cast<void *>(function), &info))
+  if (!entry || !takes || !dladdr(entry, &info))
     fail("it has no entry");
+  if (*takes != given.parameters)
+    throw Error(fmt::format("kernel {} cannot be launched", given.kernel), given.kernel,
+                fmt::format("its text has {} parameters, {} are given", *takes, given.parameters),
+                "give it as many arguments as it was printed for");
+  function = reinterpret_cast<Entry>(entry);
   loadedAt = reinterpret_cast<uint64_t>(info.dli_fbase);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/Hash.h"
 #include "runtime/base/Json.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/capsule/CapsuleEntry.h"
 
 #include <fmt/format.h>
 
@@ -55,21 +56,20 @@ class Reader {
 public:
   explicit Reader(fs::path folder) : folder(std::move(folder)) {}
 
-  std::vector<std::byte> file(const json &entry) const {
-    std::string name = entry.at("file");
-    if (fs::path(name).has_parent_path())
+  std::vector<std::byte> file(const CapsuleEntry &entry) const {
+    std::string name = entry.at("file").text();
+    if (fs::path(name).has_parent_path() || name.empty())
       fail(name, "a capsule's files lie in its folder");
     MappedFile mapped = MappedFile::open(folder / name);
     std::vector<std::byte> bytes(mapped.size());
     mapped.read(0, bytes);
-    if (bytes.size() != entry.at("bytes").get<uint64_t>())
-      fail(name, fmt::format("it has {} bytes, {} were written", bytes.size(),
-                             entry.at("bytes").get<uint64_t>()));
-    if (hash128(bytes).hex() != entry.at("digest").get<std::string>())
+    if (uint64_t written = entry.at("bytes").number(); bytes.size() != written)
+      fail(name, fmt::format("it has {} bytes, {} were written", bytes.size(), written));
+    if (hash128(bytes).hex() != entry.at("digest").text())
       fail(name, "its digest is not the one that capsule.json has");
     return bytes;
   }
-  std::string text(const json &entry) const {
+  std::string text(const CapsuleEntry &entry) const {
     std::vector<std::byte> bytes = file(entry);
     return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
   }
@@ -113,6 +113,9 @@ void checkArgument(const Reader &reader, const CapsuleArgument &argument, uint64
     require(argument.isBuffer && *argument.same < earlier.size() &&
                 earlier[*argument.same].isBuffer && !earlier[*argument.same].same,
             "`same` must be the number of an earlier argument that brings a buffer");
+  const CapsuleArgument &brings = argument.same ? earlier[*argument.same] : argument;
+  require(!argument.isBuffer || argument.value <= brings.bufferBytes(),
+          "its value is beyond the buffer");
   if (!argument.expected)
     return;
   require(argument.isBuffer && !argument.same, "only an argument that brings a buffer has results");
@@ -122,10 +125,10 @@ void checkArgument(const Reader &reader, const CapsuleArgument &argument, uint64
           "its results are no whole number of elements");
 }
 
-std::vector<std::byte> readInput(const Reader &reader, const json &entry) {
-  if (entry.contains("input"))
+std::vector<std::byte> readInput(const Reader &reader, const CapsuleEntry &entry) {
+  if (entry.has("input"))
     return reader.file(entry.at("input"));
-  uint64_t bytes = entry.at("unwritten");
+  uint64_t bytes = entry.at("unwritten").number();
   if (bytes > largestBuffer)
     reader.fail("capsule.json", fmt::format("a buffer of {} bytes is too large", bytes));
   return std::vector<std::byte>(bytes, unwritten);
@@ -138,30 +141,37 @@ json partsJson(const std::vector<CapsulePart> &parts) {
   return out;
 }
 
-CapsuleArgument readArgument(const Reader &reader, const json &entry) {
+CapsuleArgument readArgument(const Reader &reader, const CapsuleEntry &entry) {
   CapsuleArgument argument;
-  argument.name = entry.at("name");
-  argument.value = entry.at("value");
-  argument.isBuffer = entry.at("kind") == "buffer";
-  if (!argument.isBuffer && entry.at("kind") != "number")
+  argument.name = entry.at("name").text();
+  argument.value = entry.at("value").number();
+  std::string kind = entry.at("kind").text();
+  argument.isBuffer = kind == "buffer";
+  if (!argument.isBuffer && kind != "number")
     reader.fail("capsule.json", fmt::format("argument {}: its kind is neither \"buffer\" nor "
                                             "\"number\"",
                                             argument.name));
-  if (entry.contains("same"))
-    argument.same = entry.at("same").get<size_t>();
+  if (entry.has("same"))
+    argument.same = entry.at("same").number();
   else if (argument.isBuffer)
     argument.input = readInput(reader, entry);
-  if (entry.contains("parts")) {
-    argument.size = entry.at("bytes");
-    for (const json &part : entry.at("parts"))
-      argument.parts.push_back({part.at(0), part.at(1)});
+  if (entry.has("parts")) {
+    argument.size = entry.at("bytes").number();
+    for (const CapsuleEntry &part : entry.at("parts").list()) {
+      std::vector<CapsuleEntry> numbers = part.list();
+      if (numbers.size() != 2)
+        reader.fail("capsule.json", fmt::format("argument {}: a part has an offset and bytes, not "
+                                                "{} numbers",
+                                                argument.name, numbers.size()));
+      argument.parts.push_back({numbers[0].number(), numbers[1].number()});
+    }
   }
   checkParts(reader, argument);
-  if (!entry.contains("expected"))
+  if (!entry.has("expected"))
     return argument;
   argument.expected = reader.file(entry.at("expected"));
-  argument.tolerance = entry.at("tolerance");
-  auto found = std::ranges::find(elementNames, entry.at("element").get<std::string>(),
+  argument.tolerance = entry.at("tolerance").distance();
+  auto found = std::ranges::find(elementNames, entry.at("element").text(),
                                  [](const auto &row) { return std::string(row.second); });
   if (found == std::end(elementNames))
     reader.fail("capsule.json",
@@ -170,14 +180,58 @@ CapsuleArgument readArgument(const Reader &reader, const json &entry) {
   return argument;
 }
 
-/// A launch that every device of today could take.
-void checkShape(const Reader &reader, const hal::KernelShape &shape) {
+/// A launch that every device of today could take, and that ends.
+void checkShape(const Reader &reader, const Capsule &capsule) {
   constexpr uint32_t mostThreads = 1024, mostCluster = 16; // of a work item; work items
+  constexpr uint64_t mostShared = 1 << 20, mostItems = 1 << 24;
+  const hal::KernelShape &shape = capsule.shape;
   if (shape.threads < 1 || shape.threads > mostThreads || shape.cluster < 1 ||
       shape.cluster > mostCluster)
     reader.fail("capsule.json",
                 fmt::format("{} threads in clusters of {}; 1 to {} in clusters of 1 to {} can be",
                             shape.threads, shape.cluster, mostThreads, mostCluster));
+  if (shape.sharedBytes > mostShared)
+    reader.fail("capsule.json",
+                fmt::format("{} shared_bytes; {} can be at most", shape.sharedBytes, mostShared));
+  const auto &[x, y, z] = capsule.grid;
+  if (uint64_t(x) * y > mostItems || uint64_t(x) * y * z > mostItems)
+    reader.fail("capsule.json", fmt::format("a grid of {} x {} x {} work items; a capsule has {} "
+                                            "at most",
+                                            x, y, z, mostItems));
+}
+
+/// As many arguments as were written, and results to judge by.
+void checkArguments(const Reader &reader, const Capsule &capsule, uint64_t written) {
+  if (capsule.arguments.size() != written)
+    reader.fail("capsule.json", fmt::format("it has {} arguments, {} were written",
+                                            capsule.arguments.size(), written));
+  if (std::ranges::none_of(capsule.arguments,
+                           [](const auto &argument) { return bool(argument.expected); }))
+    reader.fail("capsule.json", "no argument has expected results, so nothing could be judged");
+}
+
+/// What the launch is, without texts and arguments.
+Capsule readLaunch(const Reader &reader, const CapsuleEntry &all) {
+  Capsule capsule;
+  capsule.kernel = all.at("kernel").text();
+  capsule.label = all.at("label").text();
+  capsule.target = all.at("target").text();
+  capsule.chip = all.at("chip").text();
+  for (const CapsuleEntry &feature : all.at("features").list())
+    capsule.features.push_back(feature.text());
+  capsule.madeBy = all.at("made_by").text();
+  std::vector<CapsuleEntry> grid = all.at("grid").list();
+  if (grid.size() != 3)
+    reader.fail("capsule.json", fmt::format("grid has {} numbers, not 3", grid.size()));
+  auto count = [](const CapsuleEntry &entry, uint32_t least) {
+    return uint32_t(entry.number(least, INT32_MAX));
+  };
+  capsule.grid = {count(grid[0], 1), count(grid[1], 1), count(grid[2], 1)};
+  capsule.shape.threads = count(all.at("threads"), 0);
+  capsule.shape.sharedBytes = count(all.at("shared_bytes"), 0);
+  capsule.shape.cluster = count(all.at("cluster"), 0);
+  checkShape(reader, capsule);
+  return capsule;
 }
 
 } // namespace
@@ -196,6 +250,7 @@ void writeCapsule(const Capsule &capsule, const fs::path &folder) {
               {"shared_bytes", capsule.shape.sharedBytes},
               {"cluster", capsule.shape.cluster},
               {"headers", json::array()},
+              {"parameters", capsule.arguments.size()},
               {"arguments", json::array()}};
   if (!capsule.source.text.empty())
     all["source"] = writer.file("kernel.text", bytesOf(capsule.source.text));
@@ -237,39 +292,32 @@ Capsule readCapsule(const fs::path &folder) {
   MappedFile mapped = MappedFile::open(folder / "capsule.json");
   std::string text(mapped.size(), '\0');
   mapped.read(0, std::as_writable_bytes(std::span(text.data(), text.size())));
-  json all = parseJson(text, (folder / "capsule.json").string());
-  try {
-    if (all.at("format") != formatName)
-      reader.fail("capsule.json", fmt::format("its format is not \"{}\"", formatName));
-    Capsule capsule;
-    capsule.kernel = all.at("kernel");
-    capsule.label = all.at("label");
-    capsule.target = all.at("target");
-    capsule.chip = all.at("chip");
-    capsule.features = all.at("features");
-    capsule.madeBy = all.at("made_by");
-    capsule.grid = {all.at("grid").at(0), all.at("grid").at(1), all.at("grid").at(2)};
-    capsule.shape.threads = all.at("threads");
-    capsule.shape.sharedBytes = all.at("shared_bytes");
-    capsule.shape.cluster = all.at("cluster");
-    if (all.contains("source"))
-      capsule.source.text = reader.text(all.at("source"));
-    for (const json &header : all.at("headers"))
-      capsule.source.headers.emplace_back(header.at("file"), reader.text(header));
-    if (all.contains("code"))
-      capsule.code = reader.file(all.at("code"));
-    checkShape(reader, capsule.shape);
-    for (const json &entry : all.at("arguments")) {
-      CapsuleArgument argument = readArgument(reader, entry);
-      uint64_t offset = 8 * capsule.arguments.size(); // which the first capsules did not say
-      checkArgument(reader, argument, entry.value("offset", offset), capsule.arguments);
-      capsule.arguments.push_back(std::move(argument));
-    }
-    capsule.shape.parameters = uint32_t(capsule.arguments.size());
-    return capsule;
-  } catch (const json::exception &error) {
-    reader.fail("capsule.json", error.what());
+  const json whole = parseJson(text, (folder / "capsule.json").string());
+  const CapsuleEntry all(whole, "",
+                         [&](const std::string &why) { reader.fail("capsule.json", why); });
+  if (all.at("format").text() != formatName)
+    reader.fail("capsule.json", fmt::format("its format is not \"{}\"", formatName));
+  Capsule capsule = readLaunch(reader, all);
+  if (all.has("source"))
+    capsule.source.text = reader.text(all.at("source"));
+  for (const CapsuleEntry &header : all.at("headers").list())
+    capsule.source.headers.emplace_back(header.at("file").text(), reader.text(header));
+  if (all.has("code"))
+    capsule.code = reader.file(all.at("code"));
+  std::vector<CapsuleEntry> arguments = all.at("arguments").list();
+  for (const CapsuleEntry &entry : arguments) {
+    CapsuleArgument argument = readArgument(reader, entry);
+    uint64_t offset = 8 * capsule.arguments.size(); // which the first capsules did not say
+    if (entry.has("offset"))
+      offset = entry.at("offset").number();
+    checkArgument(reader, argument, offset, capsule.arguments);
+    capsule.arguments.push_back(std::move(argument));
   }
+  // Nor did they say how many there are.
+  checkArguments(reader, capsule,
+                 all.has("parameters") ? all.at("parameters").number() : arguments.size());
+  capsule.shape.parameters = uint32_t(capsule.arguments.size());
+  return capsule;
 }
 
 } // namespace m3c

@@ -27,9 +27,22 @@ std::unique_ptr<hal::Device> openFor(const Arguments &arguments) {
   return hal::openDevice(options);
 }
 
+/// The texts of another target do not compile, or say what this one does not do.
+void checkTarget(const Capsule &capsule, const std::string &emulated, const std::string &folder) {
+  if (emulated.empty() || capsule.target == emulated)
+    return;
+  bool hasEmulator = !capsule.source.text.empty() && capsule.source.headers.size() > 0;
+  throw Error(fmt::format("{} cannot run the capsule of {}", emulated, capsule.kernel), folder,
+              fmt::format("it is for {} ({})", capsule.target, capsule.chip),
+              hasEmulator ? fmt::format("replay it with --emulate {}", capsule.target)
+                          : fmt::format("replay it on a machine that has {}", capsule.chip),
+              ExitCode::Usage);
+}
+
 /// One line for each result; false when one is not as expected.
 bool replayOne(const Arguments &arguments, hal::Device &device, const std::string &folder) {
   Capsule capsule = readCapsule(folder);
+  checkTarget(capsule, arguments.emulate, folder);
   bool good = true;
   for (const CapsuleOutcome &outcome :
        replayCapsule(capsule, device, arguments.fromSource || !arguments.emulate.empty())) {

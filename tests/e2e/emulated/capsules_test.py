@@ -83,6 +83,10 @@ def main(binaries, plan, target, *options):
         refused = run(m3run, "replay", *options, folders[0], damaged)
         assert refused.returncode == 1, refused.stdout + refused.stderr
         assert inputs[0] in refused.stderr and "digest" in refused.stderr, refused.stderr
+        other = "sm100" if target == "sm90" else "sm90"
+        refused = run(m3run, "replay", "--emulate", other, folders[0])
+        assert refused.returncode == 2 and f"it is for {target}" in refused.stderr, refused.stderr
+
         unknown = run(m3c, "capsule", plan, "--kernel", "nothing", "-o", again, "--target", target)
         assert unknown.returncode == 2 and entries[0]["kernel"] in unknown.stderr, unknown.stderr
 

@@ -94,6 +94,39 @@ TEST(EmulatedDevice, CountsInstructionsOfThreads) {
   EXPECT_EQ(once, instructionsOf(64, 1000)); // the same order of threads
 }
 
+/// What a launch of `bounded` with so many threads and parameters says; nothing where it runs.
+std::string refusalOf(uint32_t threads, uint32_t parameters) {
+  std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 1});
+  std::unique_ptr<Stream> stream = device->createStream();
+  std::unique_ptr<Module> module = device->load(emulatedCode(R"(#include "tile.h"
+extern "C" __global__ __launch_bounds__(64, 2) void bounded(u32 *data, i64 value) {
+  storeAt(data + threadIdx.x, (u32)value);
+}
+)"),
+                                                "bounded");
+  std::unique_ptr<Buffer> data = device->allocate(4096, MemoryKind::Device, "data");
+  std::vector<uint64_t> values = {data->address(), 7, 7};
+  values.resize(parameters);
+  try {
+    std::unique_ptr<Kernel> kernel = module->kernel("bounded", {parameters, 0, threads, 1});
+    for (int again = 0; again < 2; ++again)
+      stream->launch(*kernel, {1, 1, 1}, values, "bounded");
+  } catch (const Error &error) {
+    return error.why();
+  }
+  return "";
+}
+
+TEST(EmulatedDevice, RefusesLaunchesThatTheTextIsNotFor) {
+  EXPECT_EQ(refusalOf(64, 2), "");
+  EXPECT_EQ(refusalOf(32, 2), "");
+  EXPECT_NE(refusalOf(96, 2).find("of 64 threads (__launch_bounds__), not 96"), std::string::npos);
+  for (uint32_t parameters : {0u, 1u, 3u})
+    EXPECT_NE(refusalOf(64, parameters).find("2 parameters, " + std::to_string(parameters)),
+              std::string::npos)
+        << parameters;
+}
+
 TEST(EmulatedDevice, TextThatDoesNotCompileIsNamedWithItsLine) {
   std::vector<std::byte> data(64);
   try {

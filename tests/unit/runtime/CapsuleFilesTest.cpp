@@ -97,15 +97,42 @@ std::string edited(const std::string &from, const std::string &to) {
 }
 
 TEST(Capsules, DescriptionsThatCannotBeAreNamed) {
-  std::pair<std::string, std::string> cases[] = {{"\"m3c capsule 1\"", "\"m3c capsule 9\""},
-                                                 {"\"grid\"", "\"gird\""},
-                                                 {"\"buffer\"", "\"puffer\""},
-                                                 {"\"bf16\"", "\"bf17\""},
-                                                 {"\"argument0.in\"", "\"../argument0.in\""},
-                                                 {"\"threads\": ", "\"threads\": -"},
-                                                 {"\"value\": ", "\"offset\": 80, \"value\": "}};
-  const char *said[] = {"m3c capsule 1",     "grid",    "neither", "none of",
-                        "lie in its folder", "threads", "offset"};
+  std::pair<std::string, std::string> cases[] = {
+      {"\"m3c capsule 1\"", "\"m3c capsule 9\""},
+      {"\"grid\"", "\"gird\""},
+      {"\"buffer\"", "\"puffer\""},
+      {"\"bf16\"", "\"bf17\""},
+      {"\"argument0.in\"", "\"../argument0.in\""},
+      {"\"threads\": ", "\"threads\": -"},
+      {"\"value\": ", "\"offset\": 80, \"value\": "},
+      {"\"value\": 0", "\"value\": 0.5"},
+      {"\"value\": 0", "\"value\": -8"},
+      {"\"value\": 0", "\"value\": 99999999"},
+      {"\"grid\": [", "\"grid\": [1, "},
+      {"\"grid\": [", "\"grid\": 7, \"gird\": ["},
+      {"\"kernel\": ", "\"kernel\": 7, \"x\": "},
+      {"\"file\": ", "\"file\": [], \"x\": "},
+      {"\"features\": [", "\"features\": [true, "},
+      {"\"tolerance\": ", "\"tolerance\": -1, \"x\": "},
+      {"\"arguments\": [", "\"parameters\": 2, \"arguments\": ["}};
+  const char *said[] = {
+      "m3c capsule 1",
+      "grid is missing",
+      "neither",
+      "none of",
+      "lie in its folder",
+      "threads: a whole number",
+      "offset",
+      "arguments[0].value: a whole number from 0 to 18446744073709551615 expected, found 0.5",
+      "found -8",
+      "beyond the buffer",
+      "grid has 4 numbers",
+      "grid: a list expected, found 7",
+      "kernel: a text expected, found 7",
+      "arguments[0].input.file: a text expected, found []",
+      "features[0]: a text expected, found true",
+      "tolerance: a number that is not negative expected, found -1",
+      "2 were written"};
   for (size_t i = 0; i < std::size(cases); ++i) {
     std::string found = edited(cases[i].first, cases[i].second);
     EXPECT_NE(found.find(said[i]), std::string::npos) << cases[i].first << ": " << found;
@@ -136,6 +163,20 @@ TEST(Capsules, WhatCannotBeIsRefused) {
     EXPECT_NE(refusal([&](Capsule &capsule) { capsule.shape.threads = threads; }).find("threads"),
               std::string::npos);
   EXPECT_NE(refusal([](Capsule &capsule) { capsule.shape.cluster = 0; }).find("clusters of 0"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Capsule &capsule) {
+              capsule.shape.sharedBytes = 1'000'000'000;
+            }).find("1000000000 shared_bytes"),
+            std::string::npos);
+  // Launches that would not end, or would do nothing.
+  EXPECT_NE(refusal([](Capsule &capsule) {
+              capsule.grid = {1'000'000, 1'000'000, 1};
+            }).find("1000000 x 1000000 x 1 work items"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Capsule &capsule) { capsule.grid.y = 0; }).find("grid[1]"),
+            std::string::npos);
+  // Nothing to judge by, which would pass.
+  EXPECT_NE(refusal([](Capsule &capsule) { capsule.arguments.clear(); }).find("no argument"),
             std::string::npos);
   // A buffer of an argument that has none of its own, and one of the argument itself.
   for (bool number : {true, false}) {

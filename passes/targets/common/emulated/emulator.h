@@ -241,6 +241,8 @@ M3EMU_INLINE void callWith(void (*kernel)(P...), const unsigned long *values,
 template <class... P> M3EMU_INLINE void call(void (*kernel)(P...), const unsigned long *values) {
   callWith(kernel, values, __make_integer_seq<Numbers, unsigned long, sizeof...(P)>());
 }
+/// How many it has.
+template <class... P> constexpr unsigned parametersOf(void (*)(P...)) { return sizeof...(P); }
 
 #endif
 
