@@ -314,6 +314,23 @@ private:
 
 } // namespace
 
+LogicalResult checkScoreColumns(Location location, const IndexShape &shape,
+                                const Schedule &schedule, const MatrixUnit &unit) {
+  int64_t columns = schedule.at("columns");
+  if (schedule.count("tensor_stages")) {
+    if (columns == 16 || columns == 32)
+      return success();
+    return emitError(location) << "index_score with columns=" << columns
+                               << ": products in tensor memory have 16 or 32";
+  }
+  const int64_t rows = matrixScoreRows(shape, unit), most = lanes / rows * unit.columns;
+  if (columns % unit.columns == 0 && columns <= most)
+    return success();
+  return emitError(location) << "index_score with columns=" << columns << ": a multiple of "
+                             << unit.columns << " up to " << most
+                             << " is needed, whose rows one warp numbers";
+}
+
 int64_t matrixScoreRows(const IndexShape &shape, const MatrixUnit &unit) {
   return unit.columns / shape.heads;
 }

@@ -11,13 +11,17 @@ namespace m3c::kernel {
 /// Parameters: batch rows, index queries [rows · heads, dims], pool (at the layer's index slot),
 /// scores [rows · heads · page-table row length]. Work item: a tile of rows × a part of the blocks
 /// of each sequence in it. Schedule: `columns` (rows · heads of a tile at most: those of an
-/// accumulator, or 2^n as many where rows of one sequence share pages), `consumers` (warps, each
-/// with a page of its own), `loaders` (warps that bring pages; without: one), `score_registers`,
-/// `load_registers` (of a thread of these roles; 0: those that a work item begins with), `stages`
-/// (pages in flight), `parts`, `product` (CodeProduct: with Exact and Groups keys are not on the
-/// E4M3 grid). Products are exact, so are scores whose sums fit FP32.
+/// accumulator, or several times as many where rows of one sequence share pages), `consumers`
+/// (warps, each with a page of its own), `loaders` (warps that bring pages; without: one),
+/// `score_registers`, `load_registers` (of a thread of these roles; 0: those that a work item
+/// begins with), `stages` (pages in flight), `parts`, `product` (CodeProduct: with Exact and Groups
+/// keys are not on the E4M3 grid). Products are exact, so are scores whose sums fit FP32.
 void emitMatrixScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
                       const Schedule &schedule, const MatrixUnit &unit);
+
+/// Whether there is a kernel with so many `columns`, this one or that of products in tensor memory.
+mlir::LogicalResult checkScoreColumns(mlir::Location location, const IndexShape &shape,
+                                      const Schedule &schedule, const MatrixUnit &unit);
 
 /// Rows of a tile: as many as fill the columns of an accumulator.
 int64_t matrixScoreRows(const IndexShape &shape, const MatrixUnit &unit);

@@ -39,6 +39,9 @@ public:
 
   /// The buffer of the scores.
   FailureOr<Value> lower() {
+    if ((matrix || tensor) &&
+        failed(checkScoreColumns(step.module.getLoc(), shape, schedule, step.chip.matrix)))
+      return failure();
     if (matrix && !tensor &&
         failed(checkLoaders(step.module.getLoc(), "index_score", schedule, step.chip.matrix,
                             schedule.at("consumers"))))
