@@ -9,10 +9,14 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/FileWriter.h"
 #include "runtime/base/Log.h"
+#include "runtime/plan/List.h"
+#include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <map>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -50,6 +54,8 @@ public:
       known = cache.load(planKey());
     std::vector<std::byte> bytes = known ? std::move(*known) : build();
     result.fromCache = known.has_value();
+    if (!bytes.empty() && !options.schedule.empty())
+      warnSpills(plan::PlanFile::fromBytes(bytes, options.output));
     result.planBytes = bytes.size();
     if (!options.dryRun)
       stage("writing the plan", options.output, [&] { publish(bytes); });
@@ -99,10 +105,8 @@ private:
   void warnShared() {
     if (!sharedDefault)
       return;
-    result.warnings.push_back(
-        fmt::format("activations={}: {}; --numerics says it, or compile a plan for each target",
-                    options.activations, activationsRule));
-    log::warning("{}", result.warnings.back());
+    warn(fmt::format("activations={}: {}; --numerics says it, or compile a plan for each target",
+                     options.activations, activationsRule));
   }
 
   /// Tables and recorded graphs grow with each bucket, the arena with its rows.
@@ -122,11 +126,39 @@ private:
   /// A plan whose machine code nothing has looked at says so, here and in its manifest.
   void warnUninspected() {
     for (const auto &[target, chip] : chips)
-      if (Inspector inspector = target->inspector(); inspector.name.empty()) {
-        std::string text = fmt::format("code for {}: {}", chip.name, inspector.absence);
-        log::warning("{}", text);
-        result.warnings.push_back(text);
-      }
+      if (Inspector inspector = target->inspector(); inspector.name.empty())
+        warn(fmt::format("code for {}: {}", chip.name, inspector.absence));
+  }
+
+  /// Kernels that choices of --schedule make keep values in memory are built, but not silently.
+  /// Only of chips whose objects say how many registers they have: on others that is usual.
+  void warnSpills(const plan::PlanFile &file) {
+    std::set<std::string> families;
+    for (const std::string &choice : options.schedule)
+      families.insert(choice.substr(0, choice.find('.')));
+    struct Spills {
+      unsigned kernels = 0;
+      uint32_t most = 0;
+    };
+    std::map<std::pair<std::string, std::string>, Spills> found; // by family and chip
+    for (const plan::Kernel *kernel : plan::list(file.tables().kernels()))
+      for (const plan::CodeObject *object : plan::list(kernel->objects()))
+        if (families.contains(kernel->family()->str()) && object->registers() &&
+            object->spill_bytes()) {
+          Spills &spills = found[{kernel->family()->str(), object->chip()->str()}];
+          ++spills.kernels;
+          spills.most = std::max(spills.most, object->spill_bytes());
+        }
+    for (const auto &[where, spills] : found)
+      warn(fmt::format("{} for {}: {} {} up to {} bytes of each thread in memory for want of "
+                       "registers, with the choices of --schedule",
+                       where.first, where.second, spills.kernels,
+                       spills.kernels == 1 ? "kernel keeps" : "kernels keep", spills.most));
+  }
+
+  void warn(const std::string &text) {
+    log::warning("{}", text);
+    result.warnings.push_back(text);
   }
 
   /// One function for all chips of a plan: what is asked for, or the first target's default.

@@ -64,7 +64,11 @@ void Lowering::refuseSchedule(const Error &error, const std::string &chip) const
   if (options.schedule.empty() || error.code() == ExitCode::Usage)
     return;
   std::string rule = error.why().substr(0, error.why().find('\n'));
-  rule = rule.substr(0, rule.find(" '!")); // the rest is a type of the IR
+  if (size_t type = rule.find(" '!"); type != std::string::npos) { // the rest is one of the IR
+    rule = rule.substr(0, type);
+    if (rule.ends_with(", found"))
+      rule.resize(rule.size() - std::string(", found").size());
+  }
   std::vector<std::string> parts;
   for (const std::string &given : options.schedule) {
     size_t dot = given.find('.'), equals = given.find('=');

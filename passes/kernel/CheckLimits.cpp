@@ -73,6 +73,26 @@ LogicalResult checkBudgets(tile::RolesOp roles, tile::KernelOp kernel, const Chi
          << " too many; give roles fewer";
 }
 
+/// Work items that stand on a multiprocessor at once share its places, threads and memory.
+LogicalResult checkResidents(tile::KernelOp kernel, const Chip &chip) {
+  const int64_t residents = int64_t(kernel.getResidents().value_or(1));
+  const int64_t warps = int64_t(kernel.getWarps().value_or(1));
+  const int64_t shared = int64_t(kernel.getSharedBytes().value_or(0));
+  auto fit = [&](int64_t each, int64_t whole, const char *what) -> LogicalResult {
+    if (!whole || residents * each <= whole)
+      return success();
+    return kernel.emitError("is to stand ")
+           << residents << " times on a multiprocessor, which takes " << residents * each << " "
+           << what << ", " << chip.name << " has " << whole << ": " << residents * each - whole
+           << " too many; let fewer stand there (residents)";
+  };
+  const ChipFacts &facts = chip.facts;
+  return success(succeeded(fit(1, facts.unitItems, "places")) &&
+                 succeeded(fit(warps * chip.matrix.lanes, facts.unitThreads, "threads")) &&
+                 succeeded(fit(shared ? shared + facts.reservedBytes : 0, facts.unitSharedBytes,
+                               "bytes of shared memory")));
+}
+
 /// Registers of a thread that runs this loop.
 int64_t registersAt(scf::ForOp loop, tile::KernelOp kernel, const Chip &chip) {
   if (auto role = loop->getParentOfType<tile::RoleOp>(); role && role.getRegisters())
@@ -104,6 +124,8 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
                                 << " at most " << row->cluster << "; make the cluster smaller";
       return signalPassFailure();
     }
+    if (failed(checkResidents(kernel, *row)))
+      return signalPassFailure();
     int64_t columns = 0;
     kernel.walk([&](tile::TensorMemoryOp memory) {
       columns += memory.getMemory().getType().getShape()[1];

@@ -60,8 +60,8 @@ def AssignShared : Pass<"tile-assign-shared", "::m3c::tile::KernelOp"> {
 def CheckLimits : Pass<"tile-check-limits", "::m3c::tile::KernelOp"> {
   let summary = "refuses a kernel that does not fit the chip";
   let description = [{
-    Shared memory and cluster size against the chip row, registers of roles against those that a work item begins with,
-    and register tiles that are carried through a loop against the vector registers; the message says which resource and
+    Shared memory and cluster size against the chip row, what work items take that are to stand on a multiprocessor at
+    once against what it has, registers of roles against those that a work item begins with, and register tiles that are carried through a loop against the vector registers; the message says which resource and
     by how much.
   }];
   let options = [Option<"chip", "chip", "std::string", "\"\"", "chip row">];

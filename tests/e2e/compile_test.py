@@ -388,6 +388,20 @@ class Circumstances(Folder):
     def accepted(self, target, *arguments, kv="nvfp4"):
         self.m3c("compile", NANO, "-o", "p.m3plan", "--target", target, "--kv", kv, "--buckets", "1,8", "--dry-run", *arguments)
 
+    def test_choices_that_no_kernel_of_a_gpu_can_have(self):
+        self.refused("gfx950", "index_score.columns=8", "a multiple of 16 up to 64 is needed")  # a group has 16
+        self.refused("sm107", "index_score.columns=72", "a multiple of 8 up to 64 is needed")
+        self.refused("sm100", "index_score.columns=48", "in tensor memory have 16 or 32")
+        self.refused("sm107", "attention.residents=8", "is to stand 8 times on a multiprocessor", "bytes of shared memory, sm_107a has 335872:")
+
+    def test_choices_that_leave_values_in_memory_are_built_with_a_warning(self):
+        choice = ["--target", "sm107", "--kv", "nvfp4", "--buckets", "1", "--schedule", "attention.residents=4,attention.stages=2"]
+        for cached in (False, True):
+            done = self.compile("p.m3plan", *choice)
+            self.assertEqual(done["from_cache"], cached)
+            self.assertRegex("".join(done["warnings"]), r"attention for sm_107a: 1 kernel keeps up to \d+ bytes of each thread in memory")
+        self.assertEqual(self.compile("q.m3plan", *choice[:-1], "attention.stages=2")["warnings"], [])
+
     def test_forms_that_a_target_does_not_have(self):
         self.refused("x86", "attention.tensor=1", "the choice 'attention.tensor=1'",
                      "kernels of the family attention for x86-avx2", "targets whose kernels have it: sm100\n", "--target sm100")

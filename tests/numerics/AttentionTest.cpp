@@ -333,6 +333,18 @@ TEST(Attention, RegistersOfRolesChangeNothing) {
   }
 }
 
+/// Parts of a row as a cluster, with more and with fewer pages than parts.
+TEST(Attention, PartsThatMeetInACluster) {
+  for (auto [parts, sparse] :
+       std::vector<std::pair<const char *, bool>>{{"3", false}, {"8", true}}) {
+    SceneSpec spec = small(rowsOfLengths({1, 129, 1000}));
+    spec.sparse = sparse;
+    Scene scene(spec);
+    check(scene, "sm_107a", 4,
+          {"attention.meet=1", "attention.flat=0", std::string("attention.parts=") + parts});
+  }
+}
+
 /// A fault that only the emulator sees: on a chip the bytes are there, whosever they are.
 TEST(Attention, PageBeyondTheCacheIsReported) {
   for (bool bf16 : {false, true}) {

@@ -50,6 +50,7 @@
 // MEET: tile.cluster_barrier
 // MEET: tile.peer
 // MEET-NOT: tile.arrive
+// MEET: plan.launch @attention_{{.*}} grid [8, 2, 1]
 
 // Two groups of four parts, then the groups.
 // GROUPS: tile.kernel @attention_{{.*}}_merge4_

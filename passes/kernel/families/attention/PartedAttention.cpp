@@ -99,8 +99,9 @@ emitPartedAttention(StepLowering &step, const CachePages &cache, const Attention
          {step.scratch("attention_rows", 0, 0, slots * rowBytes), planir::Access::Write},
          {*counters, planir::Access::ReadWrite}});
   }
-  step.launch(kernel, arguments, {{schedule.at("parts"), 0}, {shape.kvHeads, 0}, {tiles, 0}},
-              operands.label);
+  // Where the parts of a row are a cluster, that is one of them.
+  int64_t parts = schedule.at("parts") / int64_t(kernel.getCluster().value_or(1));
+  step.launch(kernel, arguments, {{parts, 0}, {shape.kvHeads, 0}, {tiles, 0}}, operands.label);
   return success();
 }
 

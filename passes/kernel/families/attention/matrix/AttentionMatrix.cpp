@@ -41,7 +41,7 @@ public:
 
   void emit() {
     allocate();
-    part = kb.blockId(tile::Axis::X);
+    part = cluster ? kb.clusterRank() : kb.blockId(tile::Axis::X);
     kvHead = kb.blockId(tile::Axis::Y);
     row = kb.blockId(tile::Axis::Z);
     // All that is known by the row alone is read at once: each of these reads takes long.
