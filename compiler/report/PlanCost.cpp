@@ -142,8 +142,10 @@ std::map<std::string, unsigned> countPipes(llvm::ArrayRef<PipeRule> rules,
 
 StepShape defaultCostShape(const plan::PlanFile &file) {
   StepShape shape;
-  shape.context = 8192;
   const plan::Target &target = targetOf(file, "");
+  // A step of one token, where the model has positions for it and one before.
+  uint64_t positions = file.tables().model()->max_positions();
+  shape.context = std::clamp<uint64_t>(positions, 2, 8193) - 1;
   shape.requests = target.buckets()->Get(0)->rows();
   return shape;
 }
@@ -156,10 +158,11 @@ ordered_json costJson(const plan::PlanFile &file, const std::string &name, const
                 fmt::format("its largest bucket has {} rows",
                             target.buckets()->Get(target.buckets()->size() - 1)->rows()),
                 "ask for fewer rows, or compile with larger --buckets", ExitCode::Usage);
-  if (uint64_t most = file.tables().model()->max_positions(); step.context > most)
-    throw Error(fmt::format("no sequence has {} tokens", step.context), "--shape",
-                fmt::format("the model has {} positions", most), "ask for a shorter context",
-                ExitCode::Usage);
+  if (uint64_t most = file.tables().model()->max_positions();
+      step.context >= most || step.rows > most - step.context)
+    throw Error(fmt::format("no sequence has {} tokens and {} more", step.context, step.rows),
+                "--shape", fmt::format("the model has {} positions", most),
+                "ask for a shorter context", ExitCode::Usage);
   ordered_json out = {{"plan", file.name()},           {"target", target.name()->str()},
                       {"chip", target.chip()->str()},  {"shape", shapeName(step)},
                       {"bucket_rows", bucket->rows()}, {"kinds", ordered_json::array()}};

@@ -77,4 +77,16 @@ TEST(Cost, CountsEachKindOfAStep) {
   EXPECT_THROW(costJson(file, "", parseShape("99x1@300")), Error);
 }
 
+/// The last token stands at the last position.
+TEST(Cost, ShapesEndAtTheModelsLastPosition) {
+  test::ToyOptions options;
+  options.maxPositions = 300;
+  plan::PlanFile file = plan::PlanFile::fromBytes(test::toyPlan(options).bytes(), "toy");
+  EXPECT_EQ(defaultCostShape(file).context, 299u);
+  EXPECT_NO_THROW(costJson(file, "", defaultCostShape(file)));
+  EXPECT_NO_THROW(costJson(file, "", parseShape("1x3@297")));
+  for (const char *beyond : {"1x3@298", "1x1@300", "1x1@18446744073709551615"})
+    EXPECT_THROW(costJson(file, "", parseShape(beyond)), Error) << beyond;
+}
+
 } // namespace
