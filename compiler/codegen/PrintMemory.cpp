@@ -252,11 +252,18 @@ LogicalResult Printer::matrixAccess(Operation *op) {
       })
       .Case([&](PackRowsOp op) {
         int64_t stride = op.getX().getType().getStride(0);
-        return statement(op, formatv("{0}<{1}>({2}, {3}, {4} - {5}, {6});",
-                                     atomCall(op.getAtom(), "packRows"), op.getCount(),
-                                     address(op.getX(), {op.getRow(), op.getColumn()}), stride,
-                                     name(op.getLimit()), name(op.getRow()),
-                                     address(op.getStages(), {op.getStage(), op.getFirst()})));
+        std::string count = formatv("{0} - {1}", name(op.getLimit()), name(op.getRow()));
+        std::string to = address(op.getStages(), {op.getStage(), op.getFirst()});
+        std::string rows =
+            op.getList() ? formatv("ListedRows<{0}>{{{1} + {2}, {3}, {4} + {5}}", *op.getPer(),
+                                   name(op.getX()), name(op.getColumn()), stride,
+                                   address(op.getList(), op.getPlace()), name(op.getRow()))
+                               .str()
+                         : formatv("RowsInTurn{{{0}, {1}}",
+                                   address(op.getX(), {op.getRow(), op.getColumn()}), stride)
+                               .str();
+        return statement(op, formatv("{0}<{1}>({2}, {3}, {4});", atomCall(op.getAtom(), "packRows"),
+                                     op.getCount(), rows, count, to));
       })
       .Case([&](MmaSharedOp op) {
         return define(op, "acc",

@@ -261,6 +261,17 @@ void Lowering::keepHeaders(std::map<std::string, std::string> &extras) const {
           text;
 }
 
+/// Features of which a device needs one to build the sources of a chip's kernels.
+static std::vector<std::string> sourceFeatures(const std::vector<KernelText> &kernels,
+                                               const Chip &chip, const SourceBuild &source) {
+  bool isOwn = llvm::any_of(kernels, [&](const KernelText &kernel) {
+    return llvm::any_of(kernel.patterns, [&](const std::string &pattern) {
+      return llvm::is_contained(source.ownPatterns, pattern);
+    });
+  });
+  return isOwn ? chip.features : source.features;
+}
+
 plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest) {
   PlanContent content{model.config, builds, {}, std::move(manifest), {}};
   for (const Variant &variant : variants) {
@@ -277,7 +288,8 @@ plan::PlanWriter Lowering::plan(const ImportedModel &model, std::string manifest
       if (SourceBuild source = variants[i].target->sourceBuild(); !source.features.empty()) {
         content.targets[i].headers = variants[i].target->deviceHeaders();
         content.targets[i].buildOptions = source.options;
-        content.targets[i].sourceFeatures = source.features;
+        content.targets[i].sourceFeatures =
+            sourceFeatures(variants[i].kernels, variants[i].chip, source);
       }
   if (options.keepSources)
     keepSources(content.kernels, content.extras);

@@ -194,9 +194,13 @@ ordered_json tablesJson(const plan::PlanFile &file) {
       entry.update(bucketJson(tables, *bucket));
       out["buckets"].push_back(std::move(entry));
     }
+    ordered_json sourceFeatures = ordered_json::array();
+    for (const flatbuffers::String *feature : plan::list(target->source_features()))
+      sourceFeatures.push_back(feature->str());
     out["targets"].push_back({{"name", textOf(target->name())},
                               {"chip", textOf(target->chip())},
                               {"required_features", features},
+                              {"source_features", sourceFeatures},
                               {"proof", textOf(target->proof())},
                               {"fallback_chip", textOf(target->fallback_chip())},
                               {"launches", launches},

@@ -29,6 +29,12 @@ LogicalResult PackRowsOp::verify() {
   if (!isStage(stages, 3))
     return emitOpError("T-G2: stages of 64, 128 or 256 rows of 64 codes (i16) expected, found ")
            << stages;
+  if (getList()) {
+    auto list = cast<ViewType>(getList().getType());
+    if (list.getShape().size() != 1 || !list.getElement().isInteger(32) || getPer().value_or(0) < 1)
+      return emitOpError("T-G8: a list of i32 and a positive divisor expected, found ")
+             << list << " per " << getPer().value_or(0);
+  }
   int64_t count = int64_t(getCount()), rows = stages.getShape()[1];
   if (count < 8 || count > rows || count % 8)
     return emitOpError("T-G5: a count of rows that is a multiple of 8, at most ")

@@ -2,26 +2,32 @@
 #ifndef M3C_TILE_SHARED_OPS_TD
 #define M3C_TILE_SHARED_OPS_TD
 
-def Tile_PackRowsOp : Tile_Op<"pack_rows"> {
+def Tile_PackRowsOp : Tile_Op<"pack_rows", [AttrSizedOperandSegments]> {
   let summary = "64 k of some rows as a stage of tile.mma_shared";
   let description = [{
     `count` rows of `x` (BF16, i16 elements) from `row` on, of each the 64 elements from `column` on, go to
     the rows from `first` on of stage `stage` of the view [stages, N, 64]; rows from `limit` on are zero.
     `first` and `count` are multiples of 8. A row of a stage is 128 bytes. Of its 64 k each lane t of four has
     the 16 from 16t on (`mma_a`); the pair of elements 16t + 2c of the row becomes word t of run c of 16 bytes, and
-    run c stands at run c ^ row mod 8: what matrix instructions call a 128-byte swizzle.
+    run c stands at run c ^ row mod 8: what matrix instructions call a 128-byte swizzle. With a list, row r
+    is that of number `list[place + r] / per` in `x`.
 
     ```mlir
     tile.pack_rows %x[%row, %k] limit %end, %stages[%stage, %first] count 16
         : !tile.view<?x256xi16>, !tile.view<?x128x64xi16>
+    tile.pack_rows %x[%row, %k] by %list[%place] per 4 limit %end, %stages[%stage, %first] count 16
+        : !tile.view<?x256xi16>, !tile.view<?x128x64xi16>, !tile.view<?xi32>
     ```
   }];
-  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$x, Index:$row, Index:$column, Index:$limit,
-                       Arg<Tile_ViewType, "", [MemWrite]>:$stages, Index:$stage, Index:$first,
-                       I64Attr:$count, OptionalAttr<StrAttr>:$atom);
+  let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$x, Index:$row, Index:$column,
+                       Arg<Optional<Tile_ViewType>, "", [MemRead]>:$list, Optional<Index>:$place,
+                       Index:$limit, Arg<Tile_ViewType, "", [MemWrite]>:$stages, Index:$stage,
+                       Index:$first, OptionalAttr<I64Attr>:$per, I64Attr:$count,
+                       OptionalAttr<StrAttr>:$atom);
   let assemblyFormat = [{
-    $x `[` $row `,` $column `]` `limit` $limit `,` $stages `[` $stage `,` $first `]` `count` $count attr-dict
-    `:` type($x) `,` type($stages)
+    $x `[` $row `,` $column `]` (`by` $list^ `[` $place `]` `per` $per)? `limit` $limit `,`
+    $stages `[` $stage `,` $first `]` `count` $count attr-dict
+    `:` type($x) `,` type($stages) (`,` type($list)^)?
   }];
   let hasVerifier = 1;
 }

@@ -48,9 +48,10 @@ std::string spell(const Schedule &schedule) {
 ArrayRef<SwitchableForm> switchableForms() {
   // Of a family the one that is tried first comes first.
   static constexpr SwitchableForm forms[] = {
-      {"attention", "tensor"},    {"attention", "shared"},    {"attention", "matrix"},
-      {"index_score", "tensor"},  {"index_score", "matrix"},  {"block_topk", "by_warps"},
-      {"project", "packed_rows"}, {"gate_up", "packed_rows"}, {"qkv_insert", "packed_rows"}};
+      {"attention", "tensor"},       {"attention", "shared"},        {"attention", "matrix"},
+      {"index_score", "tensor"},     {"index_score", "matrix"},      {"block_topk", "by_warps"},
+      {"project", "packed_rows"},    {"gate_up", "packed_rows"},     {"qkv_insert", "packed_rows"},
+      {"experts_up", "packed_rows"}, {"experts_down", "packed_rows"}};
   return forms;
 }
 

@@ -200,6 +200,14 @@ class Compile(Folder):
         tiny = self.compile("tiny.m3plan", checkpoint=os.path.join(DATA, "m3-tiny"))
         self.assertIn("fp8", tiny["cache_rule"])
 
+    def test_sources_say_which_devices_can_build_them(self):
+        def features(rows):
+            self.compile("p.m3plan", "--target", "sm90", "--keep-sources", "--buckets", rows)
+            return json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)["targets"][0]["source_features"]
+
+        self.assertIn("sm_100", features("8"))
+        self.assertEqual(features("64"), ["sm_90a"])  # wgmma is of this chip alone
+
     def test_inspect_extract_verify(self):
         self.compile("p.m3plan", "--keep-sources")
         inspected = json.loads(self.m3c("inspect", "p.m3plan", "--json").stdout)

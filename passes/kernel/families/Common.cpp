@@ -166,18 +166,19 @@ Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double l
   });
 }
 
-void emitPairedSwiglu(KernelBuilder &kb, Value acc, Value gateScale, Value upScale, double alpha,
-                      double limit, function_ref<void(Value z, int64_t pair)> store) {
+void emitPairedSwiglu(KernelBuilder &kb, Value acc, bool apart, Value gateScale, Value upScale,
+                      double alpha, double limit,
+                      function_ref<void(Value z, int64_t output)> store) {
   auto type = cast<tile::TileType>(acc.getType());
-  auto panel = [&](int64_t index, Value scale) {
-    Value part = kb.slice(acc, 0, index * panelOutputs, type.getRows(), panelOutputs);
-    return scale ? kb.map(part, type.getRows(), panelOutputs,
+  const int64_t outputs = type.getCols() / 2, each = apart ? outputs : panelOutputs;
+  auto part = [&](int64_t index, Value scale) {
+    Value values = kb.slice(acc, 0, index * each, type.getRows(), each);
+    return scale ? kb.map(values, type.getRows(), each,
                           [&](ValueRange args) { return kb.mulf(args[0], scale); })
-                 : part;
+                 : values;
   };
-  for (int64_t pair = 0; pair < type.getCols() / (2 * panelOutputs); ++pair)
-    store(emitSwiglu(kb, panel(2 * pair, gateScale), panel(2 * pair + 1, upScale), alpha, limit),
-          pair);
+  for (int64_t i = 0; i < outputs / each; ++i)
+    store(emitSwiglu(kb, part(2 * i, gateScale), part(2 * i + 1, upScale), alpha, limit), i * each);
 }
 
 Value outerValue(m3::FusedOp fused, Value inner) {

@@ -58,10 +58,12 @@ void emitRotate(KernelBuilder &kb, Value head, Value row, Value table, Value tab
 /// Clamped SwiGLU of two tiles of the same shape (docs/model.md).
 Value emitSwiglu(KernelBuilder &kb, Value gate, Value up, double alpha, double limit);
 
-/// z of interleaved panels: acc holds pairs of [gate panel, up panel]; `store` gets the 16 outputs
-/// of each pair. The global scales are null where the encoding has none.
-void emitPairedSwiglu(KernelBuilder &kb, Value acc, Value gateScale, Value upScale, double alpha,
-                      double limit, llvm::function_ref<void(Value z, int64_t pair)> store);
+/// z of gate and up panels: acc holds pairs of [gate panel, up panel], or with `apart` all gate
+/// panels, then all up panels (`Product::pairs`); `store` gets outputs from that one of the acc on.
+/// The global scales are null where the encoding has none.
+void emitPairedSwiglu(KernelBuilder &kb, Value acc, bool apart, Value gateScale, Value upScale,
+                      double alpha, double limit,
+                      llvm::function_ref<void(Value z, int64_t output)> store);
 
 /// The operand of `fused` behind an argument of its body.
 Value outerValue(m3::FusedOp fused, Value inner);

@@ -243,7 +243,7 @@ bool partsMeet(KernelBuilder &kb, const Product &product) {
 void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               function_ref<void()> storePart, Epilogue epilogue) {
   ArrayRef<int64_t> shape = cast<tile::ViewType>(parts.getType()).getShape();
-  int64_t rows = product.schedule.at("rows"), cols = shape[2];
+  int64_t rows = product.schedule.at("rows"), cols = product.schedule.at("panels") * panelOutputs;
   bool meets = partsMeet(kb, product);
   if (meets)
     tile::ClusterWaitOp::create(kb.builder()); // all have begun
@@ -325,9 +325,17 @@ static void emitRing(KernelBuilder &kb, const Product &product, Epilogue epilogu
   });
 }
 
-void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+void emitProduct(KernelBuilder &kb, const Product &product, const RowEpilogue &epilogue) {
   if (sharesRows(product.schedule))
     return emitSharedProduct(kb, product, epilogue);
+  emitProduct(kb, product,
+              [&](Value acc, Value row) { epilogue.store(acc, row, epilogue.loadFor(row, acc)); });
+}
+
+void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+  if (sharesRows(product.schedule))
+    return emitSharedProduct(kb, product,
+                             {{}, [&](Value acc, Value row, ValueRange) { epilogue(acc, row); }});
   if (usesFragments(product.schedule))
     return emitFragmentProduct(kb, product, epilogue);
   auto plain = [&] {

@@ -54,6 +54,11 @@ struct Product {
   /// which is brought near towards the end; null for the panels that follow.
   Value next = {};
   bool started = false; ///< the first words have been brought near before (`bringStartNear`)
+  /// Of packed rows: which tile of them, if not the one that begins at rowBegin.
+  Value tileOfX = {};
+  /// Panels are those of two matrices in turn. Sums of packed rows then come with all outputs of
+  /// the first before those of the second.
+  bool pairs = false;
 };
 
 /// Starts to bring the first words of a product whose codes stream through registers near.
@@ -62,20 +67,34 @@ void bringStartNear(KernelBuilder &kb, const Product &product);
 /// What becomes of a register tile: `acc` is [tile rows, 16·panels] of f32 for rows row … .
 using Epilogue = llvm::function_ref<void(Value acc, Value row)>;
 
+/// An epilogue that reads memory. Where its rows follow each other, reads of several are under way
+/// together.
+struct RowEpilogue {
+  std::function<Values(Value row, tile::TileType acc)>
+      load; ///< for the rows of a tile; may be null
+  std::function<void(Value acc, Value row, mlir::ValueRange loaded)> store;
+
+  Values loadFor(Value row, Value acc) const {
+    return load ? load(row, mlir::cast<tile::TileType>(acc.getType())) : Values{};
+  }
+};
+
 /// True where the work items of a cluster store their sums of a row where it goes on, which saves
 /// the way there and back of a read and a barrier at the end; their memory serves one tile only.
 bool partsMeet(KernelBuilder &kb, const Product &product);
 
 /// The end of a product whose K several warps share, for the rows from `row` on: `storePart` stores
-/// this warp's sums to `parts` [parts of K, rows, outputs] in shared memory; they are added in the
-/// order of the work items of the cluster and of the parts, and each row goes on in one warp, which
-/// depends on its number alone (`eachByWarpOfCluster`). Where parts meet, `parts` has the rows of
-/// this work item from all of the cluster, which it has told that it began (tile.cluster_arrive).
+/// this warp's sums to `parts` [parts of K, rows, outputs or more] in shared memory; they are added
+/// in the order of the work items of the cluster and of the parts, and each row goes on in one
+/// warp, which depends on its number alone (`eachByWarpOfCluster`). Where parts meet, `parts` has
+/// the rows of this work item from all of the cluster, which it has told that it began
+/// (tile.cluster_arrive).
 void addParts(KernelBuilder &kb, const Product &product, Value parts, Value row,
               llvm::function_ref<void()> storePart, Epilogue epilogue);
 
 /// Emits the loops of one work item.
 void emitProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
+void emitProduct(KernelBuilder &kb, const Product &product, const RowEpilogue &epilogue);
 
 /// The rows of one work item where the second grid axis counts blocks of rows; all of `rows` else.
 struct RowBlock {

@@ -21,25 +21,33 @@ tile::ViewType stagesType(MLIRContext *context, const Schedule &schedule) {
 
 //===- Packed rows ----------------------------------------------------------------------------===//
 
-static constexpr int64_t packingWarps = 8;
+Schedule packingSchedule(int64_t tileRows) { return {{"rows", tileRows}, {"warps", 8}}; }
+
+void emitPackStage(KernelBuilder &kb, Value x, Value begin, Value end, const RowList &list,
+                   Value unit, Value stages, Value stage) {
+  int64_t tileRows = cast<tile::ViewType>(stages.getType()).getShape()[1];
+  int64_t count = tileRows / kb.warps();
+  Value first = kb.mul(kb.warpId(), count);
+  tile::PackRowsOp::create(kb.builder(), x, kb.add(begin, first), kb.mul(unit, fragmentK),
+                           list.list, list.list ? kb.index(list.offset) : Value(), end, stages,
+                           stage, first,
+                           list.list ? kb.builder().getI64IntegerAttr(list.per) : IntegerAttr(),
+                           kb.builder().getI64IntegerAttr(count), StringAttr());
+}
 
 /// Parameters: counts, x [rows, k], stages. A work item packs a stage.
 static tile::KernelOp buildPackRows(StepLowering &step, StringRef name, int64_t k, int64_t tileRows,
                                     int64_t countIndex) {
   MLIRContext *context = step.module.getContext();
-  Schedule schedule = {{"rows", tileRows}, {"warps", packingWarps}};
+  Schedule schedule = packingSchedule(tileRows);
   KernelBuilder kb(step.module, name, "pack_rows", schedule,
                    {countsType(context), rowsType(context, k, bf16Codes(context)),
                     stagesType(context, schedule)});
   Value rows = kb.loadIndex(kb.parameter(0), {kb.index(countIndex)});
   Value unit = kb.blockId(tile::Axis::X), rowTile = kb.blockId(tile::Axis::Y);
-  Value begin = kb.mul(rowTile, tileRows);
+  Value begin = kb.mul(rowTile, tileRows), stage = kb.add(kb.mul(rowTile, k / fragmentK), unit);
   kb.when(kb.less(begin, rows), [&] {
-    int64_t count = tileRows / packingWarps;
-    Value first = kb.mul(kb.warpId(), count);
-    tile::PackRowsOp::create(
-        kb.builder(), kb.parameter(1), kb.add(begin, first), kb.mul(unit, fragmentK), rows,
-        kb.parameter(2), kb.add(kb.mul(rowTile, k / fragmentK), unit), first, count, StringAttr());
+    emitPackStage(kb, kb.parameter(1), begin, rows, {}, unit, kb.parameter(2), stage);
   });
   return kb.finish();
 }
@@ -71,20 +79,27 @@ Value multipliedRows(StepLowering &step, Value x, const PackedWeight &weight,
 
 //===- The product ----------------------------------------------------------------------------===//
 
+/// Floats from one row of sums to the next: the accumulators of a warp, eight outputs of four pairs
+/// of rows, then come to all banks of shared memory.
+static int64_t sumPitch(int64_t panels) { return panels * panelOutputs + 4; }
+
 Schedule fitSharedRows(Schedule schedule, const PackedWeight &weight) {
   int64_t &rows = schedule["rows"], &panels = schedule["panels"], &ahead = schedule["ahead"];
   rows = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(rows, 64, 128))));
-  panels = panels >= 8 && (weight.panels % 8 == 0 || weight.panels % 4) ? 8 : 4;
+  bool anyWay = weight.panels % 4; // the last work item has fewer
+  panels = panels >= 16 && weight.panels % 16 == 0             ? 16
+           : panels >= 8 && (anyWay || weight.panels % 8 == 0) ? 8
+                                                               : 4;
   schedule["row_block"] = rows;
-  schedule["warps"] = panels + 1;
+  // A seventeenth warp would leave each of them 96 registers, too few for two operands.
+  schedule["warps"] = panels == 16 ? panels : panels + 1;
   int64_t units = weight.k / fragmentK, cluster = choiceOf(schedule, "cluster", 1);
   while (units % cluster)
     --cluster;
   schedule["cluster"] = cluster;
-  ahead = std::max<int64_t>(ahead, 1); // 0 is for other products
-  while (units / cluster % ahead)
-    --ahead;
-  int64_t sumStages = panels * panelOutputs * 4 / (fragmentK * 2); // that have as many bytes
+  // With fewer the registers of a left operand would be loaded while its product is under way.
+  ahead = std::max<int64_t>(ahead, 2);
+  int64_t sumStages = llvm::divideCeil(sumPitch(panels) * 4, fragmentK * 2); // that have the bytes
   schedule["stages"] = std::max(choiceOf(schedule, "stages"), sumStages);
   return schedule;
 }
@@ -96,24 +111,35 @@ public:
   SharedProduct(KernelBuilder &kb, const Product &product)
       : kb(kb), product(product), shape(product.weight.shape), rows(product.schedule.at("rows")),
         panels(product.schedule.at("panels")), ahead(product.schedule.at("ahead")),
-        units(shape.k / fragmentK), each(units / kb.cluster()) {}
+        stages(product.schedule.at("stages")), units(shape.k / fragmentK),
+        each(units / kb.cluster()), loadsApart(product.schedule.at("warps") > panels) {}
 
-  void emit(Epilogue epilogue) {
+  void emit(const RowEpilogue &epilogue) {
     kb.when(kb.less(product.rowBegin, product.rowEnd), [&] {
-      ring = kb.ring(product.schedule.at("stages"), {rows, fragmentK},
-                     bf16Codes(kb.builder().getContext()), panels);
+      ring = kb.ring(stages, {rows, fragmentK}, bf16Codes(kb.builder().getContext()), panels);
       Value sums = tile::RingMemoryOp::create(
-          kb.builder(),
-          kb.view({1, rows, panels * panelOutputs}, kb.f32Type(), tile::Space::Shared), ring);
+          kb.builder(), kb.view({1, rows, sumPitch(panels)}, kb.f32Type(), tile::Space::Shared),
+          ring);
       rank = kb.clusterRank();
       auto storeParts = [&] {
+        if (!loadsApart)
+          return multiply(sums);
         kb.roles([&] {
           kb.role("multiply", {panels, 0}, [&] { multiply(sums); });
           kb.role("load", {1, 0}, [&] { load(); });
         });
       };
-      addParts(kb, product, sums, product.rowBegin, storeParts,
-               [&](Value sum, Value at) { epilogue(unscaledSums(kb, shape, sum), at); });
+      if (kb.cluster() == 1) {
+        kb.barrier(); // the ring's barriers are there
+        storeParts();
+        kb.barrier();
+        return finishRows(sums, epilogue);
+      }
+      auto finish = [&](Value sum, Value row) {
+        sum = unscaledSums(kb, shape, sum);
+        epilogue.store(sum, row, epilogue.loadFor(row, sum));
+      };
+      addParts(kb, product, sums, product.rowBegin, storeParts, finish);
     });
   }
 
@@ -121,18 +147,65 @@ private:
   /// The i-th unit of 64 k of this work item.
   Value unit(Value i) { return kb.add(kb.mul(i, kb.cluster()), rank); }
 
+  /// A row in each warp that multiplies; of a few that follow each other all reads come before the
+  /// first store. The loader has no part in it: it waits at the barrier before while the others
+  /// meet at one of theirs, which some checkers of races take for one another.
+  void finishRows(Value sums, const RowEpilogue &epilogue) {
+    const int64_t together = epilogue.load ? 4 : 1, cols = panels * panelOutputs;
+    Value end = kb.min(kb.add(product.rowBegin, rows), product.rowEnd), last = kb.add(end, -1);
+    auto group = [&](Value first) {
+      SmallVector<std::tuple<Value, Value, Values>> waiting; // row, sum, what the epilogue loaded
+      for (int64_t i = 0; i < together; ++i) {
+        Value row = kb.add(first, i * panels), at = kb.min(row, last);
+        Value sum = kb.load(sums, {kb.index(0), kb.sub(at, product.rowBegin), kb.index(0)},
+                            {1, 1, cols}, 1, cols);
+        waiting.emplace_back(row, unscaledSums(kb, shape, sum), epilogue.loadFor(at, sum));
+      }
+      for (const auto &[row, sum, loaded] : waiting)
+        kb.when(kb.less(row, end),
+                [&, row = row, sum = sum, &loaded = loaded] { epilogue.store(sum, row, loaded); });
+    };
+    auto finish = [&] {
+      kb.forLoop(kb.add(product.rowBegin, kb.warpId()), end, together * panels, group);
+    };
+    loadsApart ? kb.when(kb.less(kb.warpId(), kb.index(panels)), finish) : finish();
+  }
+
   void load() {
-    Value first = kb.mul(kb.div(product.rowBegin, rows), units);
-    kb.forLoop(kb.index(0), kb.index(each), 1, [&](Value i) {
-      kb.acquire(ring, i);
-      kb.fillStage(ring, i, product.x, {kb.add(first, unit(i)), kb.index(0), kb.index(0)});
-      kb.commit(ring, i);
+    kb.forLoop(kb.index(0), kb.index(each), 1, [&](Value i) { bring(i); });
+  }
+
+  void bring(Value i) {
+    Value tile = product.tileOfX ? product.tileOfX : kb.div(product.rowBegin, rows);
+    kb.acquire(ring, i);
+    kb.fillStage(ring, i, product.x,
+                 {kb.add(kb.mul(tile, units), unit(i)), kb.index(0), kb.index(0)});
+    kb.commit(ring, i);
+  }
+
+  /// Where no warp is there for it alone, the first one brings the stages: all at the start, then
+  /// each as soon as the use before it was over `lag` products ago, so that it seldom waits for the
+  /// other warps.
+  void bringFirst() {
+    if (loadsApart)
+      return;
+    kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] {
+      kb.forLoop(kb.index(0), kb.index(std::min(stages, each)), 1, [&](Value i) { bring(i); });
     });
+  }
+  void bringNext(Value i) {
+    constexpr int64_t lag = 3;
+    if (loadsApart || stages >= each)
+      return;
+    Value next = kb.add(i, stages - lag);
+    Value isDue = kb.both(kb.atLeast(next, kb.index(stages)), kb.less(next, kb.index(each)));
+    kb.when(kb.both(kb.equal(kb.warpId(), kb.index(0)), isDue), [&] { bring(next); });
   }
 
   /// A panel in each warp. While a product is under way, the next left operand is made, in other
   /// registers, of codes that were asked for `ahead` products before.
   void multiply(Value sums) {
+    bringFirst();
     Value warp = kb.warpId(), panel = kb.add(product.panel, warp);
     if (shape.panels % panels) // the last work item has fewer; a warp without one repeats the last
       panel = kb.min(panel, kb.index(shape.panels - 1));
@@ -144,19 +217,28 @@ private:
     carried.push_back(dequantised(kb, shape, codesOf(kb.index(0))));
     for (int64_t i = 1; i <= ahead; ++i)
       append(carried, codesOf(kb.index(i)));
-    carried = kb.forLoop(kb.index(0), kb.index(each), ahead, carried,
-                         [&](Value first, ValueRange values) {
-                           Values state(values.begin(), values.end());
-                           for (int64_t i = 0; i < ahead; ++i)
-                             step(kb.add(first, i), i, state, codesOf);
-                           return state;
-                         });
+    // Of a round: left operands change places between two sets of registers, codes between `ahead`.
+    const int64_t round = ahead % 2 ? 2 * ahead : ahead, whole = each / round * round;
+    auto steps = [&](Value first, int64_t count, ValueRange values) {
+      Values state(values.begin(), values.end());
+      for (int64_t i = 0; i < count; ++i)
+        step(kb.add(first, i), i % ahead, state, codesOf);
+      return state;
+    };
+    if (whole)
+      carried =
+          kb.forLoop(kb.index(0), kb.index(whole), round, carried,
+                     [&](Value first, ValueRange values) { return steps(first, round, values); });
+    carried = steps(kb.index(whole), each - whole, carried);
     Value added = await(carried[0], 0);
     kb.release(ring, kb.index(each - 1));
     kb.barrier(); // nobody multiplies with the stages any more
-    tile::StoreTransposedOp::create(
-        kb.builder(), added, sums, ValueRange{kb.index(0), kb.index(0), kb.mul(warp, panelOutputs)},
-        IntegerAttr());
+    Value column = kb.mul(warp, panelOutputs);
+    if (product.pairs)
+      column = kb.add(kb.mul(kb.div(warp, 2), panelOutputs),
+                      kb.mul(kb.rem(warp, 2), panels / 2 * panelOutputs));
+    tile::StoreTransposedOp::create(kb.builder(), added, sums,
+                                    ValueRange{kb.index(0), kb.index(0), column}, IntegerAttr());
   }
 
   Value await(Value sums, int64_t leaves) {
@@ -175,6 +257,7 @@ private:
       release();
     else
       kb.when(kb.less(kb.index(0), i), release);
+    bringNext(i);
     size_t at = 2 + size_t(slot) * codeValues();
     state[1] = dequantised(kb, shape, {state[at], product.weight.scales ? state[at + 1] : Value()});
     Values codes;
@@ -192,14 +275,15 @@ private:
   KernelBuilder &kb;
   const Product &product;
   const PackedWeight &shape;
-  const int64_t rows, panels, ahead, units;
-  const int64_t each; ///< units of a work item
+  const int64_t rows, panels, ahead, stages, units;
+  const int64_t each;    ///< units of a work item
+  const bool loadsApart; ///< a warp beside those that multiply brings the stages
   Value ring, rank;
 };
 
 } // namespace
 
-void emitSharedProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue) {
+void emitSharedProduct(KernelBuilder &kb, const Product &product, const RowEpilogue &epilogue) {
   SharedProduct(kb, product).emit(epilogue);
 }
 

@@ -2,9 +2,10 @@
 // share them, weights are dequantised into registers.
 //
 // A launch before rewrites the rows as stages of 64 k, each of which one copy brings; one warp
-// does that, groups of four multiply, each warp a panel of 16 outputs. Operands are BF16, sums FP32
-// in the order of the instruction along K; the work items of a cluster share K, and their sums are
-// added in the order of their ranks. The plain sibling is the product of FragmentProduct.h.
+// does that, groups of four multiply, each warp a panel of 16 outputs; of sixteen warps, which
+// leave no room for another, the first does both. Operands are BF16, sums FP32 in the order of the
+// instruction along K; the work items of a cluster share K, and their sums are added in the order
+// of their ranks. The plain sibling is the product of FragmentProduct.h.
 #pragma once
 
 #include "passes/kernel/products/FragmentProduct.h"
@@ -30,14 +31,20 @@ Value multipliedRows(StepLowering &step, Value x, const PackedWeight &weight,
 Value packRows(StepLowering &step, Value x, int64_t k, const Schedule &schedule, int64_t countIndex,
                llvm::StringRef label);
 
-/// Choices made to fit the weight: rows (64, 128 or 256), panels (4 or 8, a warp each; where
-/// neither divides those of the weight, the last work item has fewer), cluster (divides K/64),
-/// ahead (codes under way, divides what is left of it), stages (as many as hold the sums in the
-/// end).
+/// Of a launch that packs rows, a stage in each work item.
+Schedule packingSchedule(int64_t tileRows);
+/// Packs 64 k of the rows from `begin` on, by all warps of the work item: number `unit` along K,
+/// into `stage`; rows from `end` on are zero.
+void emitPackStage(KernelBuilder &kb, Value x, Value begin, Value end, const RowList &list,
+                   Value unit, Value stages, Value stage);
+
+/// Choices made to fit the weight: rows (64 or 128), panels (4, 8 or 16, a warp each; where none
+/// divides those of the weight, the last work item has fewer), cluster (divides K/64), ahead (codes
+/// under way, at least 2), stages (at least as many as hold the sums in the end).
 Schedule fitSharedRows(Schedule schedule, const PackedWeight &weight);
 
 /// Emits the product of one work item: `product.x` are packed rows, `rowBegin` begins a tile of
-/// them. As `emitFragmentProduct`.
-void emitSharedProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
+/// them, or that is `tileOfX`. As `emitFragmentProduct`.
+void emitSharedProduct(KernelBuilder &kb, const Product &product, const RowEpilogue &epilogue);
 
 } // namespace m3c::kernel

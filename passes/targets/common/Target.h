@@ -125,6 +125,9 @@ struct Inspector {
 struct SourceBuild {
   std::vector<std::string> features; ///< one of them the device must have; empty: none can
   std::vector<std::string> options;  ///< of the device's own compiler
+  /// Patterns of atoms (`Atom::pattern`) that the target's own chips alone have: they alone can
+  /// build kernels that must show one.
+  std::vector<std::string> ownPatterns = {};
 };
 
 class Target {

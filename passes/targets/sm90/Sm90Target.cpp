@@ -23,9 +23,11 @@ const Chip chipRows[] = {{"sm_90a",
                            "data sheet of the H200", true, 67e12, 2048, 32, 1024},
                           4}};
 
+constexpr const char *groupProduct = "HGMMA\\.64x[0-9]+x16\\.F32\\.BF16";
+
 const Atom ownRows[] = {
     {"pack_rows", "tile.pack_rows", "", "", "packRows", ""},
-    {"wgmma_bf16", "tile.mma_shared", "", "", "mmaShared", "HGMMA\\.64x[0-9]+x16\\.F32\\.BF16"},
+    {"wgmma_bf16", "tile.mma_shared", "", "", "mmaShared", groupProduct},
     {"wgmma_wait", "tile.mma_wait", "", "", "awaitShared", "WARPGROUP\\.DEPBAR"},
 };
 
@@ -41,10 +43,12 @@ public:
   const std::map<std::string, std::string> &deviceHeaders() const override {
     return sm90DeviceHeaders();
   }
-  /// The text has no instruction of this chip alone, so later ones can build it.
+  /// But for products of four warps the text has no instruction of this chip alone, so later ones
+  /// can build it.
   SourceBuild sourceBuild() const override {
     return {{"sm_90", "sm_100", "sm_103", "sm_107"},
-            toolchains::cudaSourceOptions(options(chipRows[0]))};
+            toolchains::cudaSourceOptions(options(chipRows[0])),
+            {groupProduct}};
   }
   std::vector<std::string> activations() const override { return {"bf16", "f32"}; }
   llvm::StringRef proof() const override { return "executed"; }

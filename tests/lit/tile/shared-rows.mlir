@@ -5,6 +5,7 @@
 // RUN: not m3-opt %s --tile-select-atoms=chip=sm_100a 2>&1 | FileCheck %s --check-prefix=OTHER
 
 // CHECK: tile.pack_rows %{{.*}}[%{{.*}}, %{{.*}}] limit %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] count 16 : <?x256xi16>, <?x128x64xi16>
+// CHECK: tile.pack_rows %{{.*}}[%{{.*}}, %{{.*}}] by %{{.*}}[%{{.*}}] per 4 limit %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] count 16 : <?x256xi16>, <?x128x64xi16>, !tile.view<?xi32>
 // CHECK: tile.mma_shared %{{.*}}, %{{.*}}, %{{.*}} : <16x64xbf16, mma_a>, <128x64xi16, shared>, <16x128xf32, mma_acc>
 // CHECK: tile.mma_wait %{{.*}} leaves 1 : <16x128xf32, mma_acc>
 // CHECK: tile.mma_wait %{{.*}} : <16x128xf32, mma_acc>
@@ -15,7 +16,8 @@
 // ATOMS: tile.mma_shared {{.*}} {atom = "mmaShared"}
 // ATOMS: tile.mma_wait {{.*}} {atom = "awaitShared"}
 
-// TEXT: packRows<16>(p0 + e0 * 256 + e0, 256, e0 - e0, p1 + e0 * 8192 + e0 * 64);  // tile.pack_rows
+// TEXT: packRows<16>(RowsInTurn{p0 + e0 * 256 + e0, 256}, e0 - e0, p1 + e0 * 8192 + e0 * 64);  // tile.pack_rows
+// TEXT: packRows<16>(ListedRows<4>{p0 + e0, 256, p2 + e0 + e0}, e0 - e0, p1 + e0 * 8192 + e0 * 64);  // tile.pack_rows
 // TEXT: // role multiply
 // TEXT: auto acc{{[0-9]+}} = mmaShared(a{{[0-9]+}}, stage{{[0-9]+}}, v{{[0-9]+}});  // tile.mma_shared
 // TEXT: = awaitShared<1>(acc{{[0-9]+}});  // tile.mma_wait
@@ -28,6 +30,8 @@ tile.kernel @pack(%x: !tile.view<?x256xi16>, %stages: !tile.view<?x128x64xi16>, 
   %row = tile.load_scalar %counts[%c0] : !tile.view<?xi32> -> index
   tile.pack_rows %x[%row, %row] limit %row, %stages[%row, %row] count 16
       : !tile.view<?x256xi16>, !tile.view<?x128x64xi16>
+  tile.pack_rows %x[%row, %row] by %counts[%row] per 4 limit %row, %stages[%row, %row] count 16
+      : !tile.view<?x256xi16>, !tile.view<?x128x64xi16>, !tile.view<?xi32>
   tile.return
 }
 

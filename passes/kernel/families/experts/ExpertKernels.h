@@ -10,10 +10,10 @@ namespace m3c::kernel {
 /// Sizes of one MoE layer and the packed weights; `shared*` are absent where there is no shared
 /// expert.
 struct MoeShape {
-  int64_t experts, topK, hidden;
+  int64_t experts = 0, topK = 0, hidden = 0;
   PackedWeight up, down;
   std::optional<PackedWeight> sharedUp, sharedDown;
-  double alpha, limit;
+  double alpha = 0, limit = 0;
   Type element;  ///< of the rows and activations; each expert's output is rounded alike
   Type result;   ///< of the sum
   Type residual; ///< of the rows that the sum starts from; null: from zero
@@ -47,6 +47,23 @@ tile::KernelOp buildExpertsDown(StepLowering &step, llvm::StringRef name, const 
 /// [rows,H]. Grid: panels; the shared expert, if there is one, and active experts.
 tile::KernelOp buildExpertsDownApart(StepLowering &step, llvm::StringRef name, const MoeShape &moe,
                                      const Schedule &routed, const Schedule &shared);
+
+/// The outputs of experts where they wait for their sum: weights [rows·k], routed [rows·k,H],
+/// residual and shared [rows,H] or null.
+struct ExpertOutputs {
+  Value weights, routed, residual, shared;
+  /// Columns of a row: the residual, experts in the order of their ids, the shared one.
+  Value sum(KernelBuilder &kb, int64_t topK, Value row, Value col, int64_t cols) const;
+};
+
+/// A product with gate and up panels of an expert, `panel` the first in it, with SwiGLU to columns
+/// of z.
+void emitUpProduct(KernelBuilder &kb, const Product &product, Value panel, Value z, Value expert,
+                   const MoeShape &moe);
+/// A product with down panels, each row stored to y where its entry of the router's choice stands;
+/// `scale` may be null.
+void emitDownProduct(KernelBuilder &kb, const Product &product, Value scale, Value y, Value col,
+                     Groups &groups);
 
 /// Rows [begin, end) in blocks as large as the partial sums that wait in shared memory.
 void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &schedule,

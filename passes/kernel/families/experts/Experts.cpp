@@ -4,10 +4,12 @@
 // (rows in the order of their experts, many rows only), up (gate and up products with SwiGLU), down
 // (down product, weighted and added to the residual in the order of the expert ids, the shared
 // expert last). A schedule with `apart` gives each expert's down product to a work item of its own;
-// else one adds all experts of its columns.
+// else one adds all experts of its columns. Products of many rows are those of PackedExperts.h,
+// each of the two for itself.
 #include "passes/kernel/Families.h"
 #include "passes/kernel/families/Common.h"
-#include "passes/kernel/families/experts/ExpertKernels.h"
+#include "passes/kernel/families/experts/PackedExperts.h"
+#include "passes/kernel/families/products/Project.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -19,9 +21,9 @@ namespace {
 
 /// A product of the layer: where its weights come from, and how they are packed.
 struct MoeProduct {
-  StringRef family;
-  SmallVector<m3::WeightOp> sources;
-  Type element; ///< of the rows that it multiplies
+  StringRef family = {};
+  SmallVector<m3::WeightOp> sources = {};
+  Type element = {}; ///< of the rows that it multiplies
   PackedWeight packed = {};
 
   int64_t unit() const { return int64_t(sources.size()); } ///< gate and up panels stay together
@@ -45,11 +47,20 @@ struct MoeProduct {
       problem["rows"] = 1;
     return fitSchedule(step.schedule(family, problem), packed, unit(), step.rows);
   }
+
+  /// That of an expert's product whose rows may be packed.
+  Schedule routedSchedule(StepLowering &step, int64_t topK) const {
+    Schedule problem = productProblem(sources, element);
+    problem["matrices"] = packed.matrices;
+    problem["top_k"] = topK;
+    problem[sharedRowsForm] = listsExpertsApart(step, packed.matrices, topK);
+    return fitSchedule(step.schedule(family, problem), packed, unit(), step.rows);
+  }
 };
 
 /// Buffers of the operands; `residual` is null where the sum starts from zero.
 struct MoeOperands {
-  Value x, groups, weights;
+  Value x, ids, groups, weights;
   RowBuffer residual;
 };
 
@@ -74,15 +85,15 @@ public:
     if (!operands.groups)
       return experts.emitError("its ids are not those of m3.route");
     counts = step.batch(planir::BatchArray::Counts);
-    chooseUp();
-    Value rows = isGathered ? launchGather() : operands.x;
-    if (moe.sharedUp) {
-      sharedUpSchedule = sharedUp.schedule(step, false);
-      sharedDownSchedule = sharedDown.schedule(step, false);
-    }
-    launchUp(rows);
-    chooseDown();
-    return launchDown();
+    if (failed(chooseSchedules()))
+      return failure();
+    launchList();
+    z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
+    if (moe.sharedUp)
+      zs = step.scratchRows("shared_act", moe.sharedWidth(), moe.element).buffer;
+    if (failed(sharesRows(routedUp) ? launchPackedUp() : launchUp()))
+      return failure();
+    return sharesRows(routedDown) ? launchPackedDown() : launchDown();
   }
 
 private:
@@ -120,14 +131,42 @@ private:
     return success();
   }
 
-  /// Matrix instructions take listed rows; other products want theirs side by side, or one by one.
-  void chooseUp() {
-    routedUp = up.schedule(step, false);
+  LogicalResult chooseSchedules() {
+    routedUp = up.routedSchedule(step, moe.topK);
+    // Matrix instructions take listed rows; other products want theirs side by side, or one by one.
     isGathered = routedUp.count("row_block") && !usesFragments(routedUp);
-    isOneByOne = !isGathered && !usesFragments(routedUp);
+    bool isOneByOne = !isGathered && !usesFragments(routedUp);
     if (isOneByOne)
       routedUp = up.schedule(step, true);
+    routedDown = isOneByOne ? down.schedule(step, true) : down.routedSchedule(step, moe.topK);
+    if (sharesRows(routedUp) && sharesRows(routedDown) &&
+        routedUp.at("rows") != routedDown.at("rows"))
+      return experts.emitError("experts_up has tiles of ")
+             << routedUp.at("rows") << " rows, experts_down of " << routedDown.at("rows")
+             << "; they share a list of tiles, so give both the same";
     items = std::min(step.rows * moe.topK, moe.experts);
+    if (!moe.sharedUp)
+      return success();
+    sharedUpSchedule = sharedUp.schedule(step, false);
+    sharedDownSchedule = sharedDown.schedule(step, false);
+    if (!sharesRows(routedDown)) { // one work item adds both: their panels must be the same
+      int64_t panels = std::min(routedDown.at("panels"), sharedDownSchedule.at("panels"));
+      setPanels(routedDown, panels);
+      setPanels(sharedDownSchedule, panels);
+    }
+    return success();
+  }
+
+  /// The list of each expert's rows, and of their tiles, where the router has not made it.
+  void launchList() {
+    if (!listsExpertsApart(step, moe.experts, moe.topK))
+      return;
+    int64_t tileRows = 0;
+    for (const Schedule &schedule : {routedUp, routedDown})
+      if (sharesRows(schedule))
+        tileRows = schedule.at("rows");
+    owners = launchExpertList(step, operands.ids, operands.groups, moe.experts, moe.topK, tileRows,
+                              labelOf("expert_list"));
   }
 
   /// The rows of each expert, side by side.
@@ -142,10 +181,8 @@ private:
     return rows;
   }
 
-  void launchUp(Value rows) {
-    z = step.scratchRows("expert_act", moe.width(), moe.element, moe.topK).buffer;
-    if (moe.sharedUp)
-      zs = step.scratchRows("shared_act", moe.sharedWidth(), moe.element).buffer;
+  LogicalResult launchUp() {
+    Value rows = isGathered ? launchGather() : operands.x;
     std::string name =
         formatv("experts_up_{0}{1}{2}_top{3}_items{4}{5}{6}", spell(moe.up), spell(routedUp),
                 isGathered ? "_gathered" : "", moe.topK, items,
@@ -165,16 +202,18 @@ private:
     });
     step.launch(kernel, arguments, {{parts, 0}, {items + (moe.sharedUp ? 1 : 0), 0}},
                 labelOf("experts_up"));
+    return success();
   }
 
-  void chooseDown() {
-    routedDown = down.schedule(step, isOneByOne);
-    if (!moe.sharedDown)
-      return;
-    // One work item adds both: their panels must be the same.
-    int64_t panels = std::min(routedDown.at("panels"), sharedDownSchedule.at("panels"));
-    setPanels(routedDown, panels);
-    setPanels(sharedDownSchedule, panels);
+  LogicalResult launchPackedUp() {
+    if (shared &&
+        failed(emitGateUp(step, {operands.x, moe.element}, shared.getGate(), shared.getUp(),
+                          shared.getAlpha().convertToDouble(), shared.getLimit().convertToDouble(),
+                          labelOf("shared.gate_up"), {zs, moe.element})))
+      return failure();
+    PackedExperts{step, moe, operands.groups, owners}.launchUp(operands.x, routedUp, z,
+                                                               labelOf("experts_up"));
+    return success();
   }
 
   LogicalResult launchDown() {
@@ -190,8 +229,7 @@ private:
       FailureOr<Value> counters = step.counters(grid[0].count);
       if (failed(counters))
         return failure();
-      arguments.push_back(
-          write(step.scratchRows("expert_out", moe.hidden, moe.element, moe.topK).buffer));
+      arguments.push_back(write(outputs()));
       arguments.push_back({*counters, planir::Access::ReadWrite});
       grid.push_back({items + (moe.sharedDown ? 1 : 0), 0});
     }
@@ -200,7 +238,7 @@ private:
       addWeightArguments(step, *moe.sharedDown, arguments);
     }
     if (apart && moe.sharedDown)
-      arguments.push_back(write(step.scratchRows("shared_out", moe.hidden, moe.element).buffer));
+      arguments.push_back(write(sharedOutputs()));
     if (!apart && !moe.result.isF32()) {
       Type f32 = Float32Type::get(step.module.getContext());
       arguments.push_back(write(step.scratchRows("expert_sums", moe.hidden, f32).buffer));
@@ -208,6 +246,27 @@ private:
     step.launch(downKernel(apart), arguments, grid, labelOf("experts_down"));
     return success();
   }
+
+  LogicalResult launchPackedDown() {
+    Value y = outputs(), ys;
+    PackedExperts{step, moe, operands.groups, owners}.launchDown(z, routedDown, y,
+                                                                 labelOf("experts_down"));
+    if (shared) {
+      ys = sharedOutputs();
+      if (failed(emitProject(step, {zs, moe.element}, shared.getDownAttr(), {}, {ys, moe.element},
+                             false)))
+        return failure();
+    }
+    launchExpertSum(step, moe, operands.weights, y, operands.residual.buffer, ys,
+                    step.makeBuffer(result, "hidden"), labelOf("experts_sum"));
+    return success();
+  }
+
+  /// Of each entry, and of each row, before they are added.
+  Value outputs() {
+    return step.scratchRows("expert_out", moe.hidden, moe.element, moe.topK).buffer;
+  }
+  Value sharedOutputs() { return step.scratchRows("shared_out", moe.hidden, moe.element).buffer; }
 
   tile::KernelOp downKernel(bool apart) {
     SmallVector<Type> elements = {moe.element, moe.result};
@@ -237,9 +296,9 @@ private:
   MoeProduct up, down, sharedUp, sharedDown;
   Schedule routedUp, routedDown, sharedUpSchedule, sharedDownSchedule;
   bool isGathered = false; ///< rows are laid side by side for the up products
-  bool isOneByOne = false; ///< rows are multiplied one by one
   int64_t items = 0;       ///< experts that may have rows
   Value counts, z, zs;     ///< z: of routed experts, zs: of the shared one, after SwiGLU
+  Value owners;            ///< of tiles of packed rows
 };
 
 } // namespace
@@ -267,8 +326,9 @@ LogicalResult lowerExpertsShared(Operation *op, StepLowering &step) {
     return op->emitError("the group adds no residual to the experts");
   auto outer = [&](Value inner) { return step.bufferOf(outerValue(fused, inner)); };
   return ExpertsLowering(step, experts, shared,
-                         {outer(experts.getX()), step.groupsOf(outer(experts.getIds())),
-                          outer(experts.getWeights()), step.rowsOf(residual)},
+                         {outer(experts.getX()), outer(experts.getIds()),
+                          step.groupsOf(outer(experts.getIds())), outer(experts.getWeights()),
+                          step.rowsOf(residual)},
                          fused.getOutputs()[0])
       .lower();
 }
@@ -277,6 +337,7 @@ LogicalResult lowerExperts(Operation *op, StepLowering &step) {
   auto experts = cast<m3::ExpertsOp>(op);
   return ExpertsLowering(step, experts, {},
                          {step.bufferOf(experts.getX()),
+                          step.bufferOf(experts.getIds()),
                           step.groupsOf(step.bufferOf(experts.getIds())),
                           step.bufferOf(experts.getWeights()),
                           {}},

@@ -186,6 +186,49 @@ tile::KernelOp buildExpertsDown(StepLowering &step, StringRef name, const MoeSha
   return DownTogether(step, name, moe, routed, shared).build();
 }
 
+static Value scaled(KernelBuilder &kb, Value acc, Value scale) {
+  if (!scale)
+    return acc;
+  return kb.map(acc, cast<tile::TileType>(acc.getType()),
+                [&](ValueRange args) { return kb.mulf(args[0], scale); });
+}
+
+void emitDownProduct(KernelBuilder &kb, const Product &product, Value scale, Value y, Value col,
+                     Groups &groups) {
+  RowEpilogue epilogue;
+  epilogue.load = [&](Value row, tile::TileType acc) {
+    Values entries = {groups.entry(row)};
+    for (int64_t r = 1; r < acc.getRows(); ++r)
+      entries.push_back(groups.entry(kb.min(kb.add(row, r), kb.add(product.rowEnd, -1))));
+    return entries;
+  };
+  epilogue.store = [&](Value acc, Value row, ValueRange entries) {
+    auto type = cast<tile::TileType>(acc.getType());
+    acc = scaled(kb, acc, scale);
+    for (int64_t r = 0; r < type.getRows(); ++r)
+      kb.when(kb.less(kb.add(row, r), product.rowEnd), [&] {
+        kb.storeF32(kb.slice(acc, r, 0, 1, type.getCols()), y, {entries[size_t(r)], col},
+                    {1, type.getCols()});
+      });
+  };
+  emitProduct(kb, product, epilogue);
+}
+
+Value ExpertOutputs::sum(KernelBuilder &kb, int64_t topK, Value row, Value col,
+                         int64_t cols) const {
+  auto load = [&](Value view, Value at) { return kb.loadF32(view, {at, col}, {1, cols}, 1, cols); };
+  Value first = kb.mul(row, topK), sum = residual ? load(residual, row) : Value();
+  for (int64_t slot = 0; slot < topK; ++slot) {
+    Value entry = kb.add(first, slot);
+    Value share = kb.fill(kb.loadScalar(weights, {entry}), 1, 1);
+    sum = kb.fma(load(routed, entry), share, sum ? sum : kb.fill(0.0, 1, cols));
+  }
+  if (!shared)
+    return sum;
+  return kb.map({sum, load(shared, row)}, 1, cols,
+                [&](ValueRange args) { return kb.addf(args[0], args[1]); });
+}
+
 namespace {
 
 /// The kernel of buildExpertsDownApart.
@@ -238,17 +281,7 @@ private:
     Value first = kb.add(kb.mul(expert, moe.down.panels), panel);
     eachRowBlock(kb, begin, end, routed, [&](Value blockBegin, Value blockEnd) {
       Product product{down, kb.parameter(3), blockBegin, blockEnd, first, {}, routed};
-      emitProduct(kb, product, [&](Value acc, Value entry) {
-        auto type = cast<tile::TileType>(acc.getType());
-        acc = scaled(acc, scale);
-        for (int64_t r = 0; r < type.getRows(); ++r) {
-          Value at = kb.add(entry, r);
-          kb.when(kb.less(at, blockEnd), [&] {
-            kb.storeF32(kb.slice(acc, r, 0, 1, type.getCols()), y, {groups.entry(at), col},
-                        {1, type.getCols()});
-          });
-        }
-      });
+      emitDownProduct(kb, product, scale, y, col, groups);
     });
   }
 
@@ -258,35 +291,17 @@ private:
       Product product{sharedDown, zs, begin, end, panel, {}, shared};
       emitProduct(kb, product, [&](Value acc, Value row) {
         auto type = cast<tile::TileType>(acc.getType());
-        kb.storeF32(scaled(acc, scale), ys, {row, col}, {type.getRows(), type.getCols()}, end);
+        kb.storeF32(scaled(kb, acc, scale), ys, {row, col}, {type.getRows(), type.getCols()}, end);
       });
     });
   }
 
-  Value scaled(Value acc, Value scale) {
-    if (!scale)
-      return acc;
-    return kb.map(acc, cast<tile::TileType>(acc.getType()),
-                  [&](ValueRange args) { return kb.mulf(args[0], scale); });
-  }
-
-  /// Residual, experts in the order of their ids, the shared one, for these columns of every row.
+  /// For these columns of every row.
   void add() {
     int64_t cols = routed.at("panels") * panelOutputs;
+    ExpertOutputs outputs = {kb.parameter(2), y, residual, ys};
     kb.eachByWarp(kb.index(0), rows, [&](Value row) {
-      auto load = [&](Value view, Value at) {
-        return kb.loadF32(view, {at, col}, {1, cols}, 1, cols);
-      };
-      Value first = kb.mul(row, moe.topK), sum = residual ? load(residual, row) : Value();
-      for (int64_t slot = 0; slot < moe.topK; ++slot) {
-        Value entry = kb.add(first, slot);
-        Value share = kb.fill(kb.loadScalar(kb.parameter(2), {entry}), 1, 1);
-        sum = kb.fma(load(y, entry), share, sum ? sum : kb.fill(0.0, 1, cols));
-      }
-      if (moe.sharedDown)
-        sum = kb.map({sum, load(ys, row)}, 1, cols,
-                     [&](ValueRange args) { return kb.addf(args[0], args[1]); });
-      kb.storeF32(sum, out, {row, col}, {1, cols});
+      kb.storeF32(outputs.sum(kb, moe.topK, row, col, cols), out, {row, col}, {1, cols});
     });
   }
 

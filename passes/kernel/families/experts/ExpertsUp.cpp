@@ -1,6 +1,7 @@
 // Gate and up products of experts with SwiGLU.
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/experts/ExpertKernels.h"
+#include "passes/kernel/products/SharedProduct.h"
 
 using namespace mlir;
 
@@ -9,7 +10,7 @@ namespace m3c::kernel {
 void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &schedule,
                   llvm::function_ref<void(Value blockBegin, Value blockEnd)> body) {
   auto found = schedule.find("row_block");
-  if (found == schedule.end()) {
+  if (found == schedule.end() || sharesRows(schedule)) { // a tile of those has one block
     body(begin, end);
     return;
   }
@@ -18,18 +19,24 @@ void eachRowBlock(KernelBuilder &kb, Value begin, Value end, const Schedule &sch
              [&](Value blockBegin) { body(blockBegin, kb.min(kb.add(blockBegin, block), end)); });
 }
 
-/// Gate and up products of rows [begin, end) with SwiGLU, for the panels of this work item.
-static void emitUp(KernelBuilder &kb, const WeightView &weight, Value x, Value z, Value begin,
-                   Value end, Value firstPanel, Value panel, const RowList &rowOfX, Value gateScale,
-                   Value upScale, const MoeShape &moe, const Schedule &schedule) {
+void emitUpProduct(KernelBuilder &kb, const Product &product, Value panel, Value z, Value expert,
+                   const MoeShape &moe) {
+  const WeightView &weight = product.weight;
   int64_t outputs = weight.shape.outputs / 2;
-  eachRowBlock(kb, begin, end, schedule, [&](Value blockBegin, Value blockEnd) {
-    Product product{weight, x, blockBegin, blockEnd, kb.add(firstPanel, panel), rowOfX, schedule};
-    emitProduct(kb, product, [&](Value acc, Value row) {
-      emitPairedSwiglu(kb, acc, gateScale, upScale, moe.alpha, moe.limit,
-                       [&](Value out, int64_t pair) {
-                         Value col = kb.mul(kb.add(kb.div(panel, 2), pair), panelOutputs);
-                         storeColumns(kb, out, z, row, col, outputs, blockEnd);
+  auto scale = [&](int64_t i) {
+    return weight.global ? kb.loadScalar(weight.global, {kb.add(kb.mul(expert, 2), i)}) : Value();
+  };
+  Value gateScale = scale(0), upScale = scale(1);
+  eachRowBlock(kb, product.rowBegin, product.rowEnd, product.schedule, [&](Value begin, Value end) {
+    Product block = product;
+    block.rowBegin = begin;
+    block.rowEnd = end;
+    block.pairs = true;
+    emitProduct(kb, block, [&](Value acc, Value row) {
+      emitPairedSwiglu(kb, acc, sharesRows(product.schedule), gateScale, upScale, moe.alpha,
+                       moe.limit, [&](Value out, int64_t output) {
+                         Value col = kb.add(kb.mul(kb.div(panel, 2), panelOutputs), output);
+                         storeColumns(kb, out, z, row, col, outputs, end);
                        });
     });
   });
@@ -68,11 +75,9 @@ tile::KernelOp buildExpertsUp(StepLowering &step, StringRef name, const MoeShape
       RowList rowOfX;
       if (!gathered)
         rowOfX = {groups.view(), groups.firstEntry(), moe.topK};
-      auto scale = [&](int64_t i) {
-        return up.global ? kb.loadScalar(up.global, {kb.add(kb.mul(expert, 2), i)}) : Value();
-      };
-      emitUp(kb, up, kb.parameter(2), z, begin, end, kb.mul(expert, moe.up.panels), panel, rowOfX,
-             scale(0), scale(1), moe, routed);
+      Value first = kb.add(kb.mul(expert, moe.up.panels), panel);
+      emitUpProduct(kb, {up, kb.parameter(2), begin, end, first, rowOfX, routed}, panel, z, expert,
+                    moe);
     });
   };
   if (!moe.sharedUp) {
@@ -85,11 +90,8 @@ tile::KernelOp buildExpertsUp(StepLowering &step, StringRef name, const MoeShape
   auto sharedPart = [&] {
     Value panel = kb.mul(part, shared.at("panels"));
     kb.when(kb.less(panel, kb.index(moe.sharedUp->panels)), [&] {
-      auto scale = [&](int64_t i) {
-        return view.global ? kb.loadScalar(view.global, {kb.index(i)}) : Value();
-      };
-      emitUp(kb, view, x, zs, zero, kb.loadIndex(kb.parameter(0), {zero}), zero, panel, {},
-             scale(0), scale(1), moe, shared);
+      Value rows = kb.loadIndex(kb.parameter(0), {zero});
+      emitUpProduct(kb, {view, x, zero, rows, panel, {}, shared}, panel, zs, zero, moe);
     });
   };
   kb.when(kb.less(item, zero), sharedPart, routedPart);

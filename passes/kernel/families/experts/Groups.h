@@ -1,7 +1,7 @@
 // Which rows each expert has: the list that the router makes and that products of experts read.
 #pragma once
 
-#include "passes/kernel/KernelBuilder.h"
+#include "passes/kernel/StepLowering.h"
 
 namespace m3c::kernel {
 
@@ -24,7 +24,17 @@ public:
   /// item.
   void emit(Value ids, Value entries);
 
+  /// Writes one expert's part of it, by all warps of a work item that each expert has. All experts
+  /// are then active, those that nobody chose without entries. Calls `body` in one warp with the
+  /// first entry and the end of the expert's.
+  void emitExpert(Value ids, Value entries, Value expert,
+                  llvm::function_ref<void(Value begin, Value end)> body);
+
+  int64_t count() const { return experts; }
+
 private:
+  struct Share; // of a warp
+
   void countEntries(Value ids, Value from, Value to, Value counts);
   void writeExperts(Value counts, Value begins, Value entries);
   void writeEntries(Value ids, Value from, Value to, Value next);
@@ -33,5 +43,9 @@ private:
   Value list;
   int64_t experts;
 };
+
+/// Whether a launch of its own lists the rows of each expert (`Groups::emitExpert`), not the last
+/// work item of the choice.
+bool listsExpertsApart(StepLowering &step, int64_t experts, int64_t topK);
 
 } // namespace m3c::kernel

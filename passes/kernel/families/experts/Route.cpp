@@ -19,6 +19,7 @@ struct RouteShape {
   int64_t experts, topK;
   double scale;
   bool bias;
+  bool lists; ///< the kernel lists the rows of each expert as well
 };
 
 /// The choice of one row's experts, in registers.
@@ -134,7 +135,7 @@ private:
 namespace {
 
 /// What the choice reads beside logits, and what it writes: (bias [E],) ids [rows·k], weights
-/// [rows·k], the list of `Groups`, counters.
+/// [rows·k], and where it lists, the list of `Groups` and counters.
 struct RouteOperands {
   static void addTypes(MLIRContext *context, const RouteShape &shape, SmallVector<Type> &types) {
     if (shape.bias)
@@ -142,7 +143,8 @@ struct RouteOperands {
     types.push_back(listType(context));
     types.push_back(tile::ViewType::get(context, {ShapedType::kDynamic}, Float32Type::get(context),
                                         tile::Space::Global));
-    types.append({listType(context), listType(context)});
+    if (shape.lists)
+      types.append({listType(context), listType(context)});
   }
 
   RouteOperands(KernelBuilder &kb, const RouteShape &shape, unsigned next) {
@@ -150,6 +152,8 @@ struct RouteOperands {
       bias = kb.parameter(next++);
     ids = kb.parameter(next++);
     weights = kb.parameter(next++);
+    if (!shape.lists)
+      return;
     list = kb.parameter(next++);
     counters = kb.parameter(next);
   }
@@ -164,7 +168,7 @@ struct RouteOperands {
 } // namespace
 
 /// Parameters: counts, logits [rows,E], RouteOperands. Each warp has a row; the last work item
-/// lists the rows of each expert.
+/// lists the rows of each expert, where the kernel does.
 static tile::KernelOp buildRoute(StepLowering &step, StringRef name, const RouteShape &shape,
                                  const Schedule &schedule) {
   MLIRContext *context = step.module.getContext();
@@ -179,6 +183,8 @@ static tile::KernelOp buildRoute(StepLowering &step, StringRef name, const Route
     kb.when(kb.less(row, rows), [&] {
       RouteRow(kb, shape).emit(kb.parameter(1), operands.bias, row, operands.ids, operands.weights);
     });
+    if (!shape.lists)
+      return;
     Value items = kb.ceilDiv(rows, kb.warps());
     kb.when(kb.arriveLast(operands.counters, kb.index(0), items),
             [&] { operands.listGroups(kb, shape, rows); });
@@ -227,16 +233,18 @@ public:
   EmitRoute(StepLowering &step, m3::RouteOp route, RowBuffer x)
       : step(step), route(route), x(x), router(step.weightOp(route.getRouter())),
         shape{router.weightType().rows(), int64_t(route.getTopK()),
-              route.getScale().convertToDouble(), route.getBias().has_value()},
+              route.getScale().convertToDouble(), route.getBias().has_value(),
+              !listsExpertsApart(step, router.weightType().rows(), int64_t(route.getTopK()))},
         schedule(step.schedule("route", {{"experts", shape.experts}})),
         logits(step.scratchRows("router_logits", shape.experts,
                                 Float32Type::get(step.module.getContext()))) {
     schedule.emplace("warps", 1);
+    schedule.erase("list_apart");
   }
 
   LogicalResult emit(Value ids, Value weights) {
     Schedule product = step.schedule("project", productProblem(router, x.element));
-    bool together = isOn(schedule, "with_router") && usesFragments(product);
+    bool together = isOn(schedule, "with_router") && shape.lists && usesFragments(product);
     schedule.erase("with_router");
     if (!together && failed(emitProject(step, x, route.getRouterAttr(), {}, logits, false)))
       return failure();
@@ -252,8 +260,8 @@ public:
 private:
   int64_t layer() { return layerOf(route.getRouter()); }
   std::string spelled() {
-    return formatv("{0}_top{1}_{2}{3}", shape.experts, shape.topK, int64_t(shape.scale * 1000),
-                   shape.bias ? "_bias" : "");
+    return formatv("{0}_top{1}_{2}{3}{4}", shape.experts, shape.topK, int64_t(shape.scale * 1000),
+                   shape.bias ? "_bias" : "", shape.lists ? "" : "_unlisted");
   }
 
   /// The arguments of RouteOperands.
@@ -263,12 +271,14 @@ private:
           {step.weight(step.vector(step.weightOp(*route.getBias()))), planir::Access::Read});
     Value groups =
         step.scratch("expert_groups", shape.topK * 4, 0, Groups::fixedBytes(shape.experts));
-    FailureOr<Value> counters = step.counters(1);
-    if (failed(counters))
-      return failure();
     step.bindGroups(chosen, groups);
     operands.push_back({chosen, planir::Access::Write});
     operands.push_back({step.makeBuffer(weights, "expert_weights"), planir::Access::Write});
+    if (!shape.lists)
+      return success();
+    FailureOr<Value> counters = step.counters(1);
+    if (failed(counters))
+      return failure();
     operands.push_back({groups, planir::Access::Write});
     operands.push_back({*counters, planir::Access::ReadWrite});
     return success();

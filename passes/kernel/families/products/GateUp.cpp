@@ -34,11 +34,13 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
     upScale = kb.loadScalar(view.global, {kb.index(1)});
   }
   Product product{view, kb.parameter(1), rowBegin, rowEnd, panel, {}, schedule};
-  emitProduct(kb, product, [&](Value acc, Value row) {
-    emitPairedSwiglu(kb, acc, gateScale, upScale, alpha, limit, [&](Value out, int64_t pair) {
-      Value col = kb.mul(kb.add(kb.div(panel, 2), pair), panelOutputs);
-      storeColumns(kb, out, z, row, col, outputs, rowEnd);
-    });
+  product.pairs = true;
+  emitProduct(kb, product, [&, rowEnd = rowEnd](Value acc, Value row) {
+    emitPairedSwiglu(kb, acc, sharesRows(schedule), gateScale, upScale, alpha, limit,
+                     [&](Value out, int64_t output) {
+                       Value col = kb.add(kb.mul(kb.div(panel, 2), panelOutputs), output);
+                       storeColumns(kb, out, z, row, col, outputs, rowEnd);
+                     });
   });
   return kb.finish();
 }

@@ -33,22 +33,26 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
   Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
   auto [rowBegin, rowEnd] = RowBlock(kb, schedule, rows);
   Value global = view.global ? kb.loadScalar(view.global, {kb.index(0)}) : Value();
-  emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, {}, schedule},
-              [&](Value acc, Value row) {
-                auto type = cast<tile::TileType>(acc.getType());
-                Value col = kb.mul(panel, panelOutputs);
-                Values inputs = {acc};
-                if (added)
-                  inputs.push_back(kb.loadF32(added, {row, col}, {type.getRows(), type.getCols()},
-                                              type.getRows(), type.getCols()));
-                Value sum = kb.map(inputs, type.getRows(), type.getCols(), [&](ValueRange args) {
-                  Value value = global ? kb.mulf(args[0], global) : args[0];
-                  if (residual.roundsProduct)
-                    value = kb.round(value, tile::Format::BF16);
-                  return added ? kb.addf(args[1], value) : value;
-                });
-                storeColumns(kb, sum, out, row, col, weight.outputs, rowEnd);
-              });
+  Value col = kb.mul(panel, panelOutputs);
+  RowEpilogue epilogue;
+  if (added)
+    epilogue.load = [&](Value row, tile::TileType acc) {
+      int64_t count = acc.getRows(), cols = acc.getCols();
+      return Values{kb.loadF32(added, {row, col}, {count, cols}, count, cols)};
+    };
+  epilogue.store = [&, rowEnd = rowEnd](Value acc, Value row, ValueRange loaded) {
+    auto type = cast<tile::TileType>(acc.getType());
+    Values inputs = {acc};
+    llvm::append_range(inputs, loaded);
+    Value sum = kb.map(inputs, type.getRows(), type.getCols(), [&](ValueRange args) {
+      Value value = global ? kb.mulf(args[0], global) : args[0];
+      if (residual.roundsProduct)
+        value = kb.round(value, tile::Format::BF16);
+      return added ? kb.addf(args[1], value) : value;
+    });
+    storeColumns(kb, sum, out, row, col, weight.outputs, rowEnd);
+  };
+  emitProduct(kb, {view, kb.parameter(1), rowBegin, rowEnd, panel, {}, schedule}, epilogue);
   return kb.finish();
 }
 

@@ -6,16 +6,30 @@
 #include "fragments.h"
 #include "group_atoms.h"
 
+/// Rows that follow each other `stride` elements apart.
+struct RowsInTurn {
+  const u16 *first;
+  i64 stride;
+  M3_INLINE const u16 *at(int row) const { return first + row * stride; }
+};
+/// Row r is that of number list[r] / per.
+template <int per> struct ListedRows {
+  const u16 *first;
+  i64 stride;
+  const i32 *list;
+  M3_INLINE const u16 *at(int row) const { return first + loadAt(list + row) / per * stride; }
+};
+
 /// `Rows` rows, those from `rows` on zero, to rows of a stage from `to` on, a multiple of 8. The k
 /// of a row are in the order in which the left operand has them (fragments.h): of 64 lane t has the
 /// 16 from 16t on, and word t of run c is its pair c.
-template <int Rows> M3_INLINE void packRows(const u16 *from, i64 stride, i64 rows, u16 *to) {
+template <int Rows, typename From> M3_INLINE void packRows(From from, i64 rows, u16 *to) {
   const int run = laneId() % 8;
   M3_UNROLL for (int i = 0; i < Rows; i += 4) {
     const int row = i + laneId() / 8;
     uint4 words = {0, 0, 0, 0};
     if (row < rows) {
-      const u32 *pairs = (const u32 *)(from + row * stride) + run;
+      const u32 *pairs = (const u32 *)from.at(row) + run;
       words = uint4{loadAt(pairs), loadAt(pairs + 8), loadAt(pairs + 16), loadAt(pairs + 24)};
     }
     storeWide(to + row * 64 + (run ^ row % 8) * 8, words);

@@ -26,7 +26,7 @@ extern "C" __global__ __launch_bounds__(160) void product(const u16 *x, const u1
   auto ring = AsyncRing<u16, 1, COLUMNS * 64, 4>((u16 *)sharedMemory());
   if (warpId() == 4)
     for (i64 r = 0; r < COLUMNS; r += 8)
-      packRows<8>(x + r * 64, 64, (i64)loadAt(rows) - r, packed + r * 64);
+      packRows<8>(RowsInTurn{x + r * 64, 64}, (i64)loadAt(rows) - r, packed + r * 64);
   barrier();
   if (warpId() < 4) {
     const int g = laneId() / 4, t = laneId() % 4;

@@ -31,7 +31,7 @@ public:
         turns(ringTurns(unit, consumers / pageWarps)), parts(schedule.at("parts")),
         fan(fanOf(schedule)), cluster(meets(schedule)), batch(kb),
         products(kb, m, cache, shape, schedule),
-        sums(kb, m, shape.dims, products.scaleBits(), consumers + loaders), query(parameters.query),
+        sums(kb, m, shape.dims, products.scaleBits(), consumers), query(parameters.query),
         pool(parameters.pool), selection(parameters.selection), out(parameters.out),
         arrivals(parameters.arrivals), partSums{parameters.partValues, parameters.partRows} {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
@@ -209,6 +209,15 @@ private:
   }
   Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
 
+  /// Loaders have no part in it: they wait at a barrier while consumers meet at others, which some
+  /// checkers of races take for one another.
+  void merge(const SumsSources &from, Value sharer, int64_t sharers, const SumsBody &body) {
+    auto merged = [&] { sums.merge(from, sharer, sharers, body); };
+    if (consumers * sharers * sums.columns() >= shape.dims)
+      return merged(); // the consumers have all columns in one round
+    kb.when(kb.less(kb.warpId(), kb.index(consumers)), merged);
+  }
+
   void storeMean(Value group, Value values, Value weights) {
     Value mean = products.mean(values, weights);
     products.store(mean, out, queryRow(), group);
@@ -222,7 +231,7 @@ private:
     };
     Value none = kb.index(0);
     if (parts == 1)
-      return sums.merge(warps, none, 1, mean);
+      return merge(warps, none, 1, mean);
     auto keepIn = [&](Value slot) -> SumsBody {
       return [this, slot, none](Value group, Value values, Value weights, Value largest) {
         sums.store(partSums, slot, group, values);
@@ -230,7 +239,7 @@ private:
       };
     };
     if (cluster) {
-      sums.merge(warps, none, 1, keepIn(none));
+      merge(warps, none, 1, keepIn(none));
       kb.clusterBarrier();
       SumsSources peers = {[&](Value i) {
                              SumsView there = {kb.peer(partSums.values, i),
@@ -238,11 +247,11 @@ private:
                              return std::pair(there, none);
                            },
                            kb.index(parts), parts};
-      sums.merge(peers, kb.clusterRank(), parts, mean);
+      merge(peers, kb.clusterRank(), parts, mean);
       return kb.clusterBarrier(); // others may still read this one's sums
     }
     kb.when(
-        kb.equal(used, kb.index(1)), [&] { sums.merge(warps, none, 1, mean); },
+        kb.equal(used, kb.index(1)), [&] { merge(warps, none, 1, mean); },
         [&] { meetInMemory(warps, keepIn, mean); });
   }
 
@@ -254,22 +263,20 @@ private:
     Value none = kb.index(0), item = kb.add(kb.mul(row, shape.kvHeads), kvHead);
     int64_t groups = groupsOf(parts, fan);
     Value base = kb.mul(item, parts + groups), counter = kb.mul(item, groups + 1);
-    sums.merge(warps, none, 1, keepIn(kb.add(base, part)));
+    merge(warps, none, 1, keepIn(kb.add(base, part)));
     if (!groups) {
       Value last = kb.arriveLast(arrivals, counter, used);
-      return kb.when(last,
-                     [&] { sums.merge(sums.slots(partSums, base, used, parts), none, 1, mean); });
+      return kb.when(last, [&] { merge(sums.slots(partSums, base, used, parts), none, 1, mean); });
     }
     Value group = kb.div(part, fan), first = kb.mul(group, fan);
     Value members = kb.min(kb.sub(used, first), kb.index(fan));
     Value last = kb.arriveLast(arrivals, kb.add(counter, group), members);
     kb.when(last, [&] {
       Value grouped = kb.add(base, parts), filled = kb.ceilDiv(used, fan);
-      sums.merge(sums.slots(partSums, kb.add(base, first), members, fan), none, 1,
-                 keepIn(kb.add(grouped, group)));
+      merge(sums.slots(partSums, kb.add(base, first), members, fan), none, 1,
+            keepIn(kb.add(grouped, group)));
       Value all = kb.arriveLast(arrivals, kb.add(counter, groups), filled);
-      kb.when(all,
-              [&] { sums.merge(sums.slots(partSums, grouped, filled, groups), none, 1, mean); });
+      kb.when(all, [&] { merge(sums.slots(partSums, grouped, filled, groups), none, 1, mean); });
     });
   }
 
