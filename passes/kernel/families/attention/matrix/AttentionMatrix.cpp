@@ -31,7 +31,8 @@ public:
         turns(ringTurns(unit, consumers / pageWarps)), parts(schedule.at("parts")),
         fan(fanOf(schedule)), cluster(meets(schedule)), batch(kb),
         products(kb, m, cache, shape, schedule),
-        sums(kb, m, shape.dims, products.scaleBits(), consumers), query(parameters.query),
+        mergers(parts == 1 ? consumers : consumers + loaders),
+        sums(kb, m, shape.dims, products.scaleBits(), mergers), query(parameters.query),
         pool(parameters.pool), selection(parameters.selection), out(parameters.out),
         arrivals(parameters.arrivals), partSums{parameters.partValues, parameters.partRows} {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
@@ -209,12 +210,12 @@ private:
   }
   Value queryRow() { return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group())); }
 
-  /// Loaders have no part in it: they wait at a barrier while consumers meet at others, which some
-  /// checkers of races take for one another.
+  /// Where rows have one part loaders take none in it: they wait at a barrier while consumers meet
+  /// at others, which some checkers of races take for one another.
   void merge(const SumsSources &from, Value sharer, int64_t sharers, const SumsBody &body) {
     auto merged = [&] { sums.merge(from, sharer, sharers, body); };
-    if (consumers * sharers * sums.columns() >= shape.dims)
-      return merged(); // the consumers have all columns in one round
+    if (mergers != consumers || consumers * sums.columns() >= shape.dims)
+      return merged(); // all warps do, or the consumers have all columns in one round
     kb.when(kb.less(kb.warpId(), kb.index(consumers)), merged);
   }
 
@@ -289,6 +290,7 @@ private:
   const bool cluster; ///< the parts of a row meet in one
   BatchRows batch;
   AttentionProducts products;
+  const int64_t mergers; ///< warps that merge
   AttentionSums sums;
   Value query, pool, selection, out, arrivals;
   SumsView partSums, warpSums;
