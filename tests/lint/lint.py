@@ -141,6 +141,7 @@ def check_recipes(root):
         if f", lower{name}}}" not in rows:
             yield f"passes/kernel/Families.h:1: lower{name} has no row in Families.cpp"
     counts = "\n".join(text_of(path) for path in files if path.startswith("tests/lit/"))
+    yield from check_labels(files, text_of, counts)
     for folder in ("graph", "kernel", "plan"):
         sources = [path for path in files if path.startswith(f"passes/{folder}/") and path.endswith(".cpp")]
         uses = "\n".join(text_of(path) for path in sources)
@@ -159,6 +160,15 @@ def check_recipes(root):
     for option in names_in(root, "tools/m3c/CompileCommand.cpp", r'"(?:-o,)?(--[a-z-]+)'):
         if option not in guide and option != "--output":
             yield f"tools/m3c/CompileCommand.cpp:1: {option} is not in docs/compile.md"
+
+
+def check_labels(files, text_of, lit):
+    """Every labelled rule of the tile dialect has a case that breaks it."""
+    for path in files:
+        if path.startswith("dialects/tile/") and path.endswith(".cpp"):
+            for label in sorted(set(re.findall(r'"(T-[A-Z]+\d+)\b', text_of(path)))):
+                if not re.search(rf"\b{label}\b", lit):
+                    yield f"{path}:1: no lit test breaks {label}"
 
 
 def check_emulated(files, text_of):

@@ -6,6 +6,7 @@ A pass `m3-fuse-gate-up` has the test fuse-gate-up.mlir, or else every test whos
 takes the pass out of the command line and hands the rest on. A pass without a test is a failure too."""
 
 import argparse
+import glob
 import os
 import re
 import subprocess
@@ -37,7 +38,7 @@ def tests_of(options, name):
     if os.path.exists(named):
         return [named]
     uses = re.compile(r"RUN:.*[-(,]" + re.escape(name) + r"(?![\w-])")
-    files = (os.path.join(options.tests, f) for f in sorted(os.listdir(options.tests)) if f.endswith(".mlir"))
+    files = sorted(glob.glob(os.path.join(options.tests, "**", "*.mlir"), recursive=True))
     return [f for f in files if uses.search(open(f).read())]
 
 

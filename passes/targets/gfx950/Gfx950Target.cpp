@@ -16,24 +16,29 @@ namespace {
 // give each other), 512 vector registers of each lane that the waves of a SIMD share, four SIMDs:
 // CDNA4 instruction set architecture reference guide and white paper. Bandwidth, compute units and
 // dense peaks are those of the MI355X's data sheet.
-constexpr const char *sheet = "CDNA4 ISA guide and data sheets of the vendor, not looked up again";
 const Chip chipRows[] = {
-    {"gfx950",
-     {"gfx950"},
-     64,
-     512,
-     160 * 1024 - 64,
-     1,
-     false,
-     {.lanes = 64,
-      .columns = 16,
-      .k = 32,
-      .k8 = 128,
-      .e4m3 = true,
-      .turn = 3,
-      .roleBarriers = false,
-      .countsUses = true},
-     {256, 160 * 1024, 0, 4 * 512 * 64, 8e12, 2.5e15, 5e15, sheet, false, 0, 2048}},
+    {.name = "gfx950",
+     .features = {"gfx950"},
+     .lanes = 64,
+     .vectorRegisters = 512,
+     .sharedBytes = 160 * 1024 - 64,
+     .cluster = 1,
+     .matrix = {.lanes = 64,
+                .columns = 16,
+                .k = 32,
+                .k8 = 128,
+                .e4m3 = true,
+                .turn = 3,
+                .roleBarriers = false,
+                .countsUses = true},
+     .facts = {.units = 256,
+               .unitSharedBytes = 160 * 1024,
+               .registers = 4 * 512 * 64,
+               .bytesPerSecond = 8e12,
+               .fp16 = 2.5e15,
+               .fp8 = 5e15,
+               .source = "CDNA4 ISA guide and data sheets of the vendor, not looked up again",
+               .unitThreads = 2048}},
 };
 
 const Atom atomRows[] = {

@@ -10,29 +10,28 @@ namespace {
 // Shared memory (227 KiB of a block, 228 of a multiprocessor), registers and clusters: CUDA C++
 // programming guide, table of compute capability 10.x. Tensor memory: PTX ISA, 128 lanes of 512
 // columns.
-constexpr const char *sheet = "published figures of the vendor, not looked up again";
-const Chip chipRows[] = {
-    {"sm_100a",
-     {"sm_100a"},
-     32,
-     192,
-     227 * 1024,
-     8,
-     true,
-     {},
-     {148, 228 * 1024, 512, 64 * 1024, 8e12, 2.25e15, 4.5e15, sheet, false, 0, 2048, 32, 1024},
-     4},
-    {"sm_103a",
-     {"sm_103a"},
-     32,
-     192,
-     227 * 1024,
-     8,
-     true,
-     {},
-     {148, 228 * 1024, 512, 64 * 1024, 8e12, 2.25e15, 4.5e15, sheet, false, 0, 2048, 32, 1024},
-     4},
-};
+Chip chipRow(const char *arch) {
+  return {.name = arch,
+          .features = {arch},
+          .lanes = 32,
+          .vectorRegisters = 192,
+          .sharedBytes = 227 * 1024,
+          .cluster = 8,
+          .overlaps = true,
+          .facts = {.units = 148,
+                    .unitSharedBytes = 228 * 1024,
+                    .tensorColumns = 512,
+                    .registers = 64 * 1024,
+                    .bytesPerSecond = 8e12,
+                    .fp16 = 2.25e15,
+                    .fp8 = 4.5e15,
+                    .source = "published figures of the vendor, not looked up again",
+                    .unitThreads = 2048,
+                    .unitItems = 32,
+                    .reservedBytes = 1024},
+          .registerWarps = 4};
+}
+const Chip chipRows[] = {chipRow("sm_100a"), chipRow("sm_103a")};
 
 const Atom ownRows[] = {
     {"cached_multiply", "tile.load_cached", "e2m1.multiply", "", "cachedMultiplied",

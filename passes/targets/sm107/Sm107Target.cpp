@@ -12,18 +12,25 @@ namespace {
 // Not known yet and taken from that chip: what a block may have of the shared memory, registers,
 // clusters.
 const Chip chipRows[] = {
-    {"sm_107a",
-     {"sm_107a"},
-     32,
-     192,
-     227 * 1024,
-     8,
-     true,
-     {},
-     {212, 328 * 1024, 576, 64 * 1024, 0, 0, 9e15,
-      "the vendor's blog; registers, threads and work items of a unit as on sm_100", false, 0, 2048,
-      32, 1024},
-     4}};
+    {.name = "sm_107a",
+     .features = {"sm_107a"},
+     .lanes = 32,
+     .vectorRegisters = 192,
+     .sharedBytes = 227 * 1024,
+     .cluster = 8,
+     .overlaps = true,
+     .facts = {.units = 212,
+               .unitSharedBytes = 328 * 1024,
+               .tensorColumns = 576,
+               .registers = 64 * 1024,
+               .fp8 = 9e15,
+               .source =
+                   "the vendor's blog; registers, threads and work items of a unit as on sm_100",
+               .unitThreads = 2048,
+               .unitItems = 32,
+               .reservedBytes = 1024},
+     .registerWarps = 4},
+};
 
 const Atom atomRows[] = {
     {"cached_exact", "tile.load_cached", "e2m1.exact", "", "cachedExact",

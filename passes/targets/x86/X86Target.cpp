@@ -14,8 +14,18 @@ namespace {
 // KiB second-level cache of the smallest core that we tune for, so that streamed weights have room
 // beside it.
 const Chip chipRows[] = {
-    {"x86-avx2", {"avx2", "fma", "f16c"}, 8, 16, 256 * 1024, 1},
-    {"x86-avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 16, 32, 512 * 1024, 1},
+    {.name = "x86-avx2",
+     .features = {"avx2", "fma", "f16c"},
+     .lanes = 8,
+     .vectorRegisters = 16,
+     .sharedBytes = 256 * 1024,
+     .cluster = 1},
+    {.name = "x86-avx512",
+     .features = {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
+     .lanes = 16,
+     .vectorRegisters = 32,
+     .sharedBytes = 512 * 1024,
+     .cluster = 1},
 };
 
 const Atom atomRows[] = {

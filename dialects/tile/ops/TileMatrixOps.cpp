@@ -1,17 +1,10 @@
 // Verifiers of the operations of TileMatrixOps.td.
-#include "dialects/tile/Tile.h"
+#include "dialects/tile/ops/Verify.h"
 
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace m3c::tile;
-
-static LogicalResult verifyIndices(Operation *op, ViewType view, size_t count) {
-  if (count != view.getShape().size())
-    return op->emitOpError("T-M4: ")
-           << view.getShape().size() << " indices expected, found " << count;
-  return success();
-}
 
 //===- Memory ---------------------------------------------------------------------------------===//
 
@@ -31,16 +24,16 @@ LogicalResult GatherOp::verify() {
 static LogicalResult verifyTaken(Operation *op, TileType value, ViewType view, size_t indices,
                                  TileType takes) {
   if (view.getShape().size() != 1 || indices != 1 || view.getElement() != value.getElement())
-    return op->emitOpError("T-M20: a view of one dimension, of the tile's element, expected");
+    return op->emitOpError("T-M24: a view of one dimension, of the tile's element, expected");
   if (!takes.getElement().isInteger(1) || takes.getRows() != value.getRows() ||
       takes.getCols() != value.getCols())
-    return op->emitOpError("T-M21: one condition for each element expected, found ") << takes;
+    return op->emitOpError("T-M25: one condition for each element expected, found ") << takes;
   return success();
 }
 
 LogicalResult CompactOp::verify() {
   if (getValue().getType().getCols() != 32)
-    return emitOpError("T-M22: rows of 32 columns expected, found ") << getValue().getType();
+    return emitOpError("T-M26: rows of 32 columns expected, found ") << getValue().getType();
   return verifyTaken(*this, getValue().getType(), getView().getType(), getIndices().size(),
                      getTakes().getType());
 }
@@ -48,7 +41,7 @@ LogicalResult CompactOp::verify() {
 LogicalResult CountOp::verify() {
   TileType takes = getTakes().getType();
   if (takes.getCols() != 32 || !takes.getElement().isInteger(1))
-    return emitOpError("T-M22: rows of 32 conditions expected, found ") << takes;
+    return emitOpError("T-M26: rows of 32 conditions expected, found ") << takes;
   return success();
 }
 

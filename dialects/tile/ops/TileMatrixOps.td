@@ -178,6 +178,6 @@ def Tile_LoadCachedOp : Tile_Op<"load_cached", [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-include "dialects/tile/TileGroupOps.td"
+include "dialects/tile/ops/TileGroupOps.td"
 
 #endif

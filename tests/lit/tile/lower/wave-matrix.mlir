@@ -2,13 +2,13 @@
 // columns, queries and keys as E4M3 in one product of 128 dims, 32 tokens of values at a time, several waves that
 // bring pages, and barriers of all waves, since those of one role have none. With several rows one kernel for a tile of
 // them, without roles. FP8 keys are E4M3 for block scores; for attention both operands are FP16.
-// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s
-// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=32" | FileCheck %s --check-prefix=MANY
-// RUN: sed 's/kv = nvfp4, grid = e4m3/kv = fp8, grid = exact/' %S/lower-matrix-attention.mlir | m3-opt --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s --check-prefix=FP8
-// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16" | FileCheck %s --check-prefix=SHARED
-// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16 schedule=attention.shared=0" | FileCheck %s --check-prefix=APART
-// RUN: m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=8 schedule=attention.matrix=0,index_score.matrix=0,block_topk.by_warps=0" --tile-select-atoms=chip=gfx950 | FileCheck %s --check-prefix=PLAIN
-// RUN: not m3-opt %S/lower-matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1 schedule=attention.stages=3" 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s
+// RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=32" | FileCheck %s --check-prefix=MANY
+// RUN: sed 's/kv = nvfp4, grid = e4m3/kv = fp8, grid = exact/' %S/matrix-attention.mlir | m3-opt --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s --check-prefix=FP8
+// RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16" | FileCheck %s --check-prefix=SHARED
+// RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16 schedule=attention.shared=0" | FileCheck %s --check-prefix=APART
+// RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=8 schedule=attention.matrix=0,index_score.matrix=0,block_topk.by_warps=0" --tile-select-atoms=chip=gfx950 | FileCheck %s --check-prefix=PLAIN
+// RUN: not m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1 schedule=attention.stages=3" 2>&1 | FileCheck %s --check-prefix=SMALL
 
 // CHECK-LABEL: tile.kernel @index_score_{{.*}}_columns16_consumers12_loaders4_
 // CHECK-SAME: warps = 16

@@ -16,10 +16,10 @@ LogicalResult LoadGroupsOp::verify() {
   int64_t dims = queryDims(getResult().getType());
   bool element = view.getElement().isF32() || view.getElement().isInteger(16);
   if (!dims || view.getShape().size() != 2 || view.getShape()[1] != dims || !element)
-    return emitOpError("T-M22: rows of f32 or i16 give an FP16 operand in layout mma_b, found ")
+    return emitOpError("T-M27: rows of f32 or i16 give an FP16 operand in layout mma_b, found ")
            << view << " and " << getResult().getType();
   if (getIndices().size() != 2)
-    return emitOpError("T-M23: a row and a column expected, found ") << getIndices().size();
+    return emitOpError("T-M28: a row and a column expected, found ") << getIndices().size();
   return success();
 }
 
@@ -32,7 +32,7 @@ LogicalResult MmaGroupsOp::verify() {
   };
   if (!dims || !bytes(codes, 2) || codes.getShape()[1] != dims / 2 || !bytes(scales, 1) ||
       scales.getShape()[0] != codes.getShape()[0] * dims / 16)
-    return emitOpError("T-A20: ") << codes << " and " << scales
+    return emitOpError("T-A23: ") << codes << " and " << scales
                                   << " hold no tokens with a scale for each sixteen dims of "
                                   << getQueries().getType();
   TileType out = getResult().getType();

@@ -1,6 +1,6 @@
 // A target that lacks kernels: those of decode steps are its own, the others are lowered for the chip that stands in,
 // with its schedules, and say so; the passes after take each kernel's own chip. Steps of more than 16 rows have none.
-// RUN: sed 's/xbf16/xf32/g' %S/lower-matrix-attention.mlir > %t.mlir
+// RUN: sed 's/xbf16/xf32/g' %S/matrix-attention.mlir > %t.mlir
 // RUN: m3-opt %t.mlir --m3-to-tile="chip=sm_100a buckets=8,32 schedule=attention.tensor=0,index_score.tensor=0" --tile-overlap-launches=chip=sm_100a --tile-select-atoms=chip=sm_100a --tile-assign-shared --tile-check-limits=chip=sm_100a | FileCheck %s
 // RUN: not m3-opt %t.mlir --m3-to-tile="chip=sm_100a buckets=8 schedule=attention.tensor=0,index_score.tensor=0,index_score.stages=64" --tile-assign-shared --tile-check-limits=chip=sm_100a 2>&1 | FileCheck %s --check-prefix=DEEP
 // RUN: m3-opt %t.mlir --m3-to-tile="chip=sm_107a buckets=8" --tile-select-atoms=chip=sm_107a | FileCheck %s --check-prefix=EXACT

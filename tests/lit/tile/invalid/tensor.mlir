@@ -186,3 +186,70 @@ tile.kernel @bad() attributes {family = "f", schedule = {}, warps = 2, cluster =
   }
   tile.return
 }
+
+// -----
+
+tile.kernel @bad(%q: !tile.view<?x128xf32>, %n: index) attributes {family = "f", schedule = {}} {
+  %operand = tile.alloc : !tile.view<24x128xi8, shared>
+  // expected-error@+1 {{T-N8: 8, 16 or 32 rows of 128 bytes in shared memory expected}}
+  tile.operand_queries %q[%n] limit %n, %operand : !tile.view<?x128xf32>, !tile.view<24x128xi8, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x64xi8, shared>
+  %scales = tile.alloc : !tile.view<1024xi8, shared>
+  // expected-error@+1 {{T-N10: 32 columns of tensor memory hold 128 dims}}
+  tile.tensor_keys %codes scales %scales product "multiply", %codes : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.view<128x64xi8, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%n: index) attributes {family = "f", schedule = {}} {
+  %codes = tile.alloc : !tile.view<128x64xi8, shared>
+  %scales = tile.alloc : !tile.view<1024xi8, shared>
+  %values = tile.alloc : !tile.view<2x64x64xi16, shared>
+  // expected-error@+1 {{T-N11: 2x128x64 elements of 16 bits in shared memory expected}}
+  tile.operand_values %codes scales %scales product "multiply" limit %n, %values : !tile.view<128x64xi8, shared>, !tile.view<1024xi8, shared>, !tile.view<2x64x64xi16, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %zero = arith.constant 0.0 : f32
+  %t = tile.fill %zero : f32 -> !tile.tile<32x8xf32, lane_rows>
+  %weights = tile.alloc : !tile.view<128x16xi16, shared>
+  // expected-error@+1 {{T-N12: 16 weights of f32 in each lane expected}}
+  %r = tile.operand_weights %t, %weights : !tile.tile<32x8xf32, lane_rows>, !tile.view<128x16xi16, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-N15: 32 rows of one i32 in layout lane_rows expected}}
+  %lane = tile.lane_numbers : !tile.tile<32x2xi32, lane_rows>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %zero = arith.constant 0.0 : f32
+  %t = tile.fill %zero : f32 -> !tile.tile<32x16xf32, lane_rows>
+  // expected-error@+1 {{T-N16: up to 32 columns of f32 that lanes hold give one row}}
+  %r = tile.reduce_lanes max %t : !tile.tile<32x16xf32, lane_rows> -> !tile.tile<1x8xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x16xi32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-N17: }}
+  %row = tile.load_row %x[%n, %n] : !tile.view<?x16xi32> -> !tile.tile<1x16xf32, lane_rows>
+  tile.return
+}

@@ -87,3 +87,11 @@ tile.kernel @bad(%a: !tile.view<?x64xi16>) attributes {family = "f", schedule = 
   %s = tile.mma_wait %acc leaves 2 : !tile.tile<16x128xf32, mma_acc>
   tile.return
 }
+
+// -----
+
+tile.kernel @bad(%x: !tile.view<?x64xi16>, %stages: !tile.view<?x128x64xi16>, %list: !tile.view<?xi32>, %n: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-G8: a list of i32 and a positive divisor expected}}
+  tile.pack_rows %x[%n, %n] by %list[%n] per 0 limit %n, %stages[%n, %n] count 16 : !tile.view<?x64xi16>, !tile.view<?x128x64xi16>, !tile.view<?xi32>
+  tile.return
+}
