@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def LowerToTile : Pass<"m3-to-tile", "::mlir::ModuleOp"> {
-  let summary = "m3 operations to kernels and to the launches of a plan";
+  let summary = "Lowers m3 operations to kernels and to the launches of a plan";
   let description = [{
     For the step function and each bucket of rows, every operation or fused group is handed to its kernel
     family, which builds (or finds) the `tile.kernel` for its shape and schedule and appends the launches
@@ -28,7 +28,7 @@ def LowerToTile : Pass<"m3-to-tile", "::mlir::ModuleOp"> {
 }
 
 def OverlapLaunches : Pass<"tile-overlap-launches", "::m3c::tile::KernelOp"> {
-  let summary = "lets a launch begin while the one before it ends";
+  let summary = "Lets a launch begin while the one before it ends";
   let description = [{
     On chips that can do that every kernel waits for the launch before it in front of its first operation
     that is not pure, and then allows the next one to begin: work items of the next launch take the places
@@ -39,7 +39,7 @@ def OverlapLaunches : Pass<"tile-overlap-launches", "::m3c::tile::KernelOp"> {
 }
 
 def SelectAtoms : Pass<"tile-select-atoms", "::m3c::tile::KernelOp"> {
-  let summary = "names the atom of every operation that a target has instructions for";
+  let summary = "Names the atom of every operation that a target has instructions for";
   let description = [{
     Looks `tile.mma`, `tile.fma`, dequantisation and quantisation up in the table of the chip's target.
     An operation without a row is an error that names the operation, its format and the chip.
@@ -49,7 +49,7 @@ def SelectAtoms : Pass<"tile-select-atoms", "::m3c::tile::KernelOp"> {
 }
 
 def AssignShared : Pass<"tile-assign-shared", "::m3c::tile::KernelOp"> {
-  let summary = "gives every allocation and ring its place in the work item's memory";
+  let summary = "Gives every allocation and ring its place in the work item's memory";
   let description = [{
     Offsets are multiples of 64 bytes in program order; `shared_bytes` becomes the total. Allocations
     live as long as the work item, so none share bytes.
@@ -58,7 +58,7 @@ def AssignShared : Pass<"tile-assign-shared", "::m3c::tile::KernelOp"> {
 }
 
 def CheckLimits : Pass<"tile-check-limits", "::m3c::tile::KernelOp"> {
-  let summary = "refuses a kernel that does not fit the chip";
+  let summary = "Refuses a kernel that does not fit the chip";
   let description = [{
     Shared memory and cluster size against the chip row, what work items take that are to stand on a multiprocessor at
     once against what it has, registers of roles against those that a work item begins with, and register tiles that are carried through a loop against the vector registers; the message says which resource and

@@ -78,10 +78,10 @@ int runCompare(const Arguments &arguments) {
 
 std::function<int()> setUpCompare(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("before", arguments->before, "Report of m3-bench")->required();
-  app.add_option("after", arguments->after, "Another, of the same command")->required();
+  app.add_option("before", arguments->before, "report of m3-bench")->required();
+  app.add_option("after", arguments->after, "another, of the same command")->required();
   app.add_option("--tolerance", arguments->tolerance,
-                 "Exit code 1 when a result is slower by more than this share, beyond doubt")
+                 "exit code 1 when a result is slower by more than this share, beyond doubt")
       ->check(zeroOrMore())
       ->capture_default_str();
   addOutputOptions(app, arguments->output);

@@ -344,10 +344,10 @@ std::function<int()> setUpKernel(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
   addPlanOptions(app, arguments->plan);
   app.add_option("--context", arguments->context,
-                 "Tokens in the cache before the step; beyond 4096 made-up ones")
+                 "tokens in the cache before the step; beyond 4096 made-up ones")
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_option("--rows", arguments->rows, "Tokens of the step: 1 = decode")
+  app.add_option("--rows", arguments->rows, "tokens of the step: 1 = decode")
       ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--shape", arguments->shapes,
@@ -358,10 +358,10 @@ std::function<int()> setUpKernel(CLI::App &app) {
                  "auto: place on the host, else chain")
       ->check(oneOf({"auto", "place", "chain"}))
       ->capture_default_str();
-  app.add_option("--kinds", arguments->kinds, "Kernels to measure, as named in the report")
+  app.add_option("--kinds", arguments->kinds, "kernels to measure, as named in the report")
       ->delimiter(',');
   app.add_option("--repeats", arguments->repeats,
-                 "Samples; 0 = of steps 32 of one row, 5 of more, of chains 15");
+                 "samples; 0 = of steps 32 of one row, 5 of more, of chains 15");
   return [arguments] { return runKernel(*arguments); };
 }
 

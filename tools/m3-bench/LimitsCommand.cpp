@@ -108,9 +108,9 @@ int runLimits(const Arguments &arguments) {
 
 std::function<int()> setUpLimits(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("--threads", arguments->threads, "Most threads; 0 = one for each core");
+  app.add_option("--threads", arguments->threads, "most threads; 0 = one for each core");
   app.add_option("--device", arguments->device, "host, cuda or cuda:N")->capture_default_str();
-  app.add_option("--repeats", arguments->repeats, "Samples of each limit")
+  app.add_option("--repeats", arguments->repeats, "samples of each limit")
       ->check(atLeastOne())
       ->capture_default_str();
   addOutputOptions(app, arguments->output);

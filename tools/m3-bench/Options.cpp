@@ -12,22 +12,22 @@
 namespace m3c::bench {
 
 void addOutputOptions(CLI::App &app, OutputOptions &options) {
-  app.add_flag("--json", options.json, "Print the report as JSON");
-  app.add_option("-o,--output", options.file, "Write the report as JSON to a file");
+  app.add_flag("--json", options.json, "print the report as JSON");
+  app.add_option("-o,--output", options.file, "write the report as JSON to a file");
 }
 
 void addPlanOptions(CLI::App &app, PlanOptions &options) {
-  app.add_option("plan", options.plan, "Plan file that `m3c compile` wrote")->required();
+  app.add_option("plan", options.plan, "plan file that `m3c compile` wrote")->required();
   app.add_option("--weights", options.weights,
-                 "Checkpoint folder that the plan was compiled from, or synthetic:SEED")
+                 "checkpoint folder that the plan was compiled from, or synthetic:SEED")
       ->capture_default_str();
   app.add_option("--device", options.device,
                  "host, cuda or cuda:N; the best for the plan when absent");
-  app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
-  app.add_option("--chunk", options.chunk, "Most tokens in a step")
+  app.add_option("--threads", options.threads, "worker threads; 0 = one for each core");
+  app.add_option("--chunk", options.chunk, "most tokens in a step")
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "Of the token ids, which are random")
+  app.add_option("--seed", options.seed, "seed of the token ids, which are random")
       ->capture_default_str();
   app.add_option("--progress", options.progress, "auto, plain, json or none")
       ->check(oneOf({"auto", "plain", "json", "none"}))

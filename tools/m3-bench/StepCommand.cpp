@@ -176,18 +176,18 @@ std::function<int()> setUpStep(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
   addPlanOptions(app, arguments->plan);
   app.add_option("--context", arguments->contexts,
-                 "Tokens in the cache before decode, a list; beyond 4096 made-up ones")
+                 "tokens in the cache before decode, a list; beyond 4096 made-up ones")
       ->delimiter(',')
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_option("--prompt", arguments->prompts, "Tokens of a prompt to take in, a list")
+  app.add_option("--prompt", arguments->prompts, "tokens of a prompt to take in, a list")
       ->delimiter(',')
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_option("--tokens", arguments->tokens, "Tokens to decode in a round")
+  app.add_option("--tokens", arguments->tokens, "tokens to decode in a round")
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_option("--rounds", arguments->rounds, "Times that everything is run, limits between")
+  app.add_option("--rounds", arguments->rounds, "times that everything is run, limits between")
       ->check(atLeastOne())
       ->capture_default_str();
   return [arguments] { return runStep(*arguments); };

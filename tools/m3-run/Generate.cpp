@@ -388,27 +388,27 @@ int runGenerate(const Arguments &arguments) {
 }
 
 void addPromptOptions(CLI::App &app, Arguments &arguments) {
-  CLI::Option *prompt = app.add_option("--prompt", arguments.prompt, "Text to continue");
+  CLI::Option *prompt = app.add_option("--prompt", arguments.prompt, "text to continue");
   CLI::Option *file = app.add_option("--prompt-file", arguments.promptFile,
-                                     "File with the text; - = standard input");
+                                     "file with the text; - = standard input");
   CLI::Option *ids = app.add_option("--prompt-ids", arguments.promptIds,
-                                    "Token ids to continue, separated by commas")
+                                    "token ids to continue, separated by commas")
                          ->check(tokenIds());
   CLI::Option *messages = app.add_option("--messages", arguments.messagesFile,
                                          "JSON file with a conversation; implies --chat");
   prompt->excludes(file)->excludes(ids)->excludes(messages);
   file->excludes(ids)->excludes(messages);
   ids->excludes(messages);
-  app.add_flag("--no-bos", arguments.noBos, "Do not put the BOS token before the text");
-  app.add_flag("--chat", arguments.chat, "Take the prompt as a user's message");
-  app.add_option("--system", arguments.system, "System message of --chat");
+  app.add_flag("--no-bos", arguments.noBos, "do not put the BOS token before the text");
+  app.add_flag("--chat", arguments.chat, "take the prompt as a user's message");
+  app.add_option("--system", arguments.system, "system message of --chat");
   CLI::Option *thinking =
       app.add_option("--thinking", arguments.thinking, "adaptive, enabled or disabled, for --chat")
           ->capture_default_str();
-  app.add_option("--effort", arguments.effort, "Reasoning effort, for --chat");
+  app.add_option("--effort", arguments.effort, "reasoning effort, for --chat");
   app.add_option("--tools", arguments.toolsFile, "JSON file with tools, for --chat");
   app.add_option("--tokenizer", arguments.tokenizer,
-                 "Folder with tokenizer.json; default: the weights' folder");
+                 "folder with tokenizer.json; default: the weights' folder");
   app.parse_complete_callback([=, &arguments] {
     arguments.promptIdsGiven = ids->count() > 0;
     arguments.thinkingGiven = thinking->count() > 0;
@@ -424,22 +424,22 @@ std::function<int()> setUpGenerate(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
   addRunOptions(app, arguments->run);
   addPromptOptions(app, *arguments);
-  app.add_option("--max-tokens", arguments->maxTokens, "Most tokens to generate")
+  app.add_option("--max-tokens", arguments->maxTokens, "most tokens to generate")
       ->check(atLeastOne())
       ->capture_default_str();
   app.add_option("--temperature", arguments->temperature,
                  "0 = always the most probable token, the default without --top-k and --top-p")
       ->check(zeroOrMore());
-  app.add_option("--top-k", arguments->topK, "Sample from the k most probable tokens; 0 = off");
-  app.add_option("--top-p", arguments->topP, "Sample from the smallest set with this mass; 1 = off")
+  app.add_option("--top-k", arguments->topK, "sample from the k most probable tokens; 0 = off");
+  app.add_option("--top-p", arguments->topP, "sample from the smallest set with this mass; 1 = off")
       ->check(within(std::numeric_limits<double>::min(), 1.0));
-  app.add_option("--seed", arguments->seed, "Of the random numbers")->capture_default_str();
-  app.add_option("--stop", arguments->stops, "Text that ends the generation; may be repeated")
+  app.add_option("--seed", arguments->seed, "seed of the random numbers")->capture_default_str();
+  app.add_option("--stop", arguments->stops, "text that ends the generation; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--ignore-eos", arguments->ignoreEos, "Go on after the end-of-text token");
-  app.add_flag("--ids", arguments->printIds, "Print token ids instead of text");
-  app.add_flag("--json", arguments->json, "Print one JSON object at the end instead of streaming");
+  app.add_flag("--ignore-eos", arguments->ignoreEos, "go on after the end-of-text token");
+  app.add_flag("--ids", arguments->printIds, "print token ids instead of text");
+  app.add_flag("--json", arguments->json, "print one JSON object at the end instead of streaming");
   return [arguments] { return runGenerate(*arguments); };
 }
 

@@ -15,29 +15,29 @@ void checkDeviceChoice(const std::string &device, const std::string &emulate) {
 }
 
 void addRunOptions(CLI::App &app, RunOptions &options) {
-  app.add_option("plan", options.plan, "Plan file that `m3c compile` wrote")->required();
+  app.add_option("plan", options.plan, "plan file that `m3c compile` wrote")->required();
   app.add_option("--weights", options.weights,
-                 "Checkpoint folder that the plan was compiled from, or synthetic:SEED")
+                 "checkpoint folder that the plan was compiled from, or synthetic:SEED")
       ->required();
   app.add_option("--device", options.device,
                  "host, cuda or cuda:N; default: the best that the plan has code for");
   app.add_flag("--check-launches", options.checkLaunches,
-               "Wait for each launch, so that a failure names it; slow");
+               "wait for each launch, so that a failure names it; slow");
   app.add_option("--emulate", options.emulate,
-                 "Target whose kernels are emulated on the CPU and checked; slow");
+                 "target whose kernels are emulated on the CPU and checked; slow");
   app.add_option("--emulate-seed", options.emulationSeed,
-                 "Of the order in which emulated threads run")
+                 "seed of the order in which emulated threads run")
       ->capture_default_str();
   app.add_flag("--no-graphs", options.noGraphs,
-               "Start each launch by itself instead of recording steps; slower");
-  app.add_option("--threads", options.threads, "Worker threads; 0 = one for each core");
+               "start each launch by itself instead of recording steps; slower");
+  app.add_option("--threads", options.threads, "worker threads; 0 = one for each core");
   app.add_option("--kv-pages", options.pages,
-                 "Pages of the KV cache, 128 tokens each; 0 = what the run needs")
+                 "pages of the KV cache, 128 tokens each; 0 = what the run needs")
       ->check(within(int64_t(0), int64_t(INT32_MAX))); // page ids
-  app.add_option("--chunk", options.chunk, "Most tokens of one sequence in a step")
+  app.add_option("--chunk", options.chunk, "most tokens of one sequence in a step")
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_flag("--stats", options.stats, "Print the launches of each kernel and chip at the end");
+  app.add_flag("--stats", options.stats, "print the launches of each kernel and chip at the end");
   app.add_option("--progress", options.progress, "auto, plain, json or none")
       ->check(oneOf({"auto", "plain", "json", "none"}))
       ->capture_default_str();

@@ -70,12 +70,13 @@ int runReplay(const Arguments &arguments) {
 
 std::function<int()> setUpReplay(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("capsules", arguments->capsules, "Folders of capsules")->required();
+  app.add_option("capsules", arguments->capsules, "folders of capsules")->required();
   app.add_option("--device", arguments->device, "host, cuda or cuda:N; default: the best");
-  app.add_option("--emulate", arguments->emulate, "Target to emulate instead");
-  app.add_option("--emulate-seed", arguments->seed, "Of the order in which emulated threads run")
+  app.add_option("--emulate", arguments->emulate, "target to emulate instead");
+  app.add_option("--emulate-seed", arguments->seed,
+                 "seed of the order in which emulated threads run")
       ->capture_default_str();
-  app.add_flag("--from-source", arguments->fromSource, "Build the kernel's source on the device");
+  app.add_flag("--from-source", arguments->fromSource, "build the kernel's source on the device");
   return [arguments] { return runReplay(*arguments); };
 }
 

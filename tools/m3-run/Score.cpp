@@ -66,16 +66,16 @@ int runScore(Arguments arguments) {
 std::function<int()> setUpScore(CLI::App &app) {
   auto arguments = std::make_shared<Arguments>();
   addRunOptions(app, arguments->run);
-  app.add_option("--input", arguments->input, "Safetensors file with ids.X and prompt.N")
+  app.add_option("--input", arguments->input, "safetensors file with ids.X and prompt.N")
       ->required();
-  app.add_option("--output", arguments->output, "Safetensors file to write")->required();
-  app.add_option("--batch", arguments->score.batch, "Texts at once")
+  app.add_option("--output", arguments->output, "safetensors file to write")->required();
+  app.add_option("--batch", arguments->score.batch, "texts that run together")
       ->check(within(int64_t(1), int64_t(65536)))
       ->capture_default_str();
-  app.add_option("--max-tokens", arguments->score.maxTokens, "Tokens generated for each prompt")
+  app.add_option("--max-tokens", arguments->score.maxTokens, "tokens generated for each prompt")
       ->check(atLeastOne())
       ->capture_default_str();
-  app.add_option("--trace", arguments->trace, "Record choices: blocks,experts")
+  app.add_option("--trace", arguments->trace, "record choices: blocks,experts")
       ->delimiter(',')
       ->check(oneOf({"blocks", "experts"}));
   return [arguments] { return runScore(*arguments); };

@@ -2,9 +2,9 @@
 #include "tools/m3-run/Options.h"
 
 static constexpr m3c::Command commands[] = {
-    {"generate", "Continue a prompt", m3c::setUpGenerate},
-    {"replay", "Run capsules of kernels and judge their results", m3c::setUpReplay},
-    {"score", "Log-probabilities, choices and greedy continuations of token ids", m3c::setUpScore},
+    {"generate", "continue a prompt", m3c::setUpGenerate},
+    {"replay", "run capsules of kernels and judge their results", m3c::setUpReplay},
+    {"score", "log-probabilities, choices and greedy continuations of token ids", m3c::setUpScore},
 };
 
 int main(int argc, char **argv) {

@@ -91,7 +91,8 @@ std::function<int()> setUpCapsule(CLI::App &app) {
       ->capture_default_str();
   app.add_option("--tokens", request.tokens, "tokens in the cache of the longest sequence")
       ->capture_default_str();
-  app.add_option("--seed", request.seed, "of weights, cache and tokens")->capture_default_str();
+  app.add_option("--seed", request.seed, "seed of weights, cache and tokens")
+      ->capture_default_str();
   app.add_flag("--json", options->json, "print JSON");
   return [options] { return runCapsule(*options); };
 }
