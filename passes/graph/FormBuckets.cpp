@@ -17,9 +17,11 @@ struct FormBuckets : impl::M3FormBucketsBase<FormBuckets> {
 
   void runOnOperation() override {
     SmallVector<int64_t> buckets(rows.begin(), rows.end());
-    if (buckets.empty())
-      for (int64_t count = 1; count <= maxRows; count *= 2)
-        buckets.push_back(count);
+    if (buckets.empty() && maxRows > 0) {
+      buckets.push_back(1);
+      while (buckets.back() <= maxRows / 2) // twice the largest one is no 64-bit number
+        buckets.push_back(2 * buckets.back());
+    }
     bool ascending = llvm::is_sorted(buckets, std::less_equal<int64_t>());
     if (buckets.empty() || buckets.front() < 1 || !ascending) {
       getOperation().emitError("row counts of buckets are positive and strictly ascending");

@@ -15,6 +15,8 @@ namespace m3c::kernel {
 
 namespace {
 
+constexpr int64_t mostRows = 65536; // of a bucket, as in m3c compile --buckets
+
 struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   using LowerToTileBase::LowerToTileBase;
 
@@ -55,6 +57,10 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       rows.assign(formed.asArrayRef().begin(), formed.asArrayRef().end());
     if (rows.empty())
       return module.emitError("no bucket of rows is given; run m3-form-buckets or pass buckets=");
+    for (int64_t bucketRows : rows) // plan.bucket holds that they rise
+      if (bucketRows < 1 || bucketRows > mostRows)
+        return module.emitError("a bucket of ")
+               << bucketRows << " rows: from 1 to " << mostRows << " are possible";
     // A module symbol keeps its name while the function still has it.
     function.setSymName((function.getSymName() + ".m3").str());
     for (int64_t bucketRows : rows)

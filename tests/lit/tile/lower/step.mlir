@@ -2,12 +2,16 @@
 // RUN: m3-opt %s -m3-to-tile="chip=x86-avx2 buckets=1,64" | FileCheck %s
 // RUN: m3-opt %s -m3-to-tile="chip=x86-avx2 buckets=64 schedule=project.rows=3,project.k_chunk=64" | FileCheck %s --check-prefix=SCHEDULE
 // RUN: not m3-opt %s -m3-to-tile="chip=x86-avx2 schedule=rows" 2>&1 | FileCheck %s --check-prefix=BADSCHEDULE
+// RUN: not m3-opt %s -m3-to-tile="chip=x86-avx2 buckets=0" 2>&1 | FileCheck %s --check-prefix=NOROWS
+// RUN: not m3-opt %s -m3-to-tile="chip=x86-avx2 buckets=1,65537" 2>&1 | FileCheck %s --check-prefix=MANYROWS
 // RUN: m3-opt %s -m3-to-tile="chip=x86-avx2 buckets=1,64" --counts -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=COUNTS
 
 // COUNTS: m3-to-tile.kernels = 6 (
 // COUNTS-NEXT: m3-to-tile.launches = 8 (
 
+// NOROWS: error: a bucket of 0 rows: from 1 to 65536 are possible
+// MANYROWS: error: a bucket of 65537 rows: from 1 to 65536 are possible
 // BADSCHEDULE: schedule choice 'rows' is not of the form family.choice=number
 
 // CHECK-NOT: m3.weight
