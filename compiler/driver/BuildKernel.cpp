@@ -22,7 +22,7 @@ static mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::string &path,
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     if (message.empty()) {
       message = diagnostic.str();
-      llvm::raw_string_ostream(where) << diagnostic.getLocation();
+      where = placeOf(diagnostic.getLocation());
     }
     return mlir::success();
   });
@@ -31,6 +31,20 @@ static mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::string &path,
     throw Error(path + " does not read as kernels", where, message,
                 "`m3c extract` of a plan with --keep-sources gives examples");
   return module;
+}
+
+// A kernel's name stands in the printed text and names its files.
+static void checkName(tile::KernelOp kernel) {
+  constexpr size_t longest = 200; // with chip and ending in a file's name of 255 bytes
+  llvm::StringRef name = kernel.getSymName();
+  bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
+                      llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (!isIdentifier || name.size() > longest)
+    throw Error("a kernel cannot have the name '" + name.str() + "'", placeOf(kernel.getLoc()),
+                fmt::format("it is printed as the name of a function: letters, digits and _, no "
+                            "digit first, {} at most",
+                            longest),
+                "choose another one");
 }
 
 // The kernel steps of the pipeline, without the lowering that makes kernels and the plan's own.
@@ -47,6 +61,8 @@ std::vector<BuiltKernel> buildKernelFile(const std::string &path, const Target &
   mlir::MLIRContext context(registry);
   context.loadAllAvailableDialects();
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(path, context);
+  for (auto kernel : module->getOps<tile::KernelOp>())
+    checkName(kernel);
   std::vector<BuiltKernel> built;
   for (const Chip &chip : target.chips()) {
     if (!chips.empty() && !std::ranges::count(chips, chip.name))

@@ -205,6 +205,12 @@ private:
         throw Error(
             fmt::format("the target {} has no chip '{}'", fmt::join(options.targets, ","), name),
             "--chip", "", "`m3c targets` lists them", ExitCode::Usage);
+    for (const std::string &name : options.targets)
+      if (std::ranges::none_of(chips, [&](auto &known) { return known.target->name() == name; }))
+        throw Error(fmt::format("no chip of the target {} is chosen", name), "--target, --chip",
+                    fmt::format("--chip names {}", fmt::join(options.chips, ",")),
+                    fmt::format("leave out --target {}, or name a chip of it, too", name),
+                    ExitCode::Usage);
   }
 
   // Everything that the bytes of the plan depend on.

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/CppPrinter.h"
 #include "compiler/driver/Interrupt.h"
+#include "compiler/driver/PassSteps.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -63,16 +64,19 @@ plan::Element elementOf(mlir::Type parameter) {
 KernelText printOne(tile::KernelOp kernel, const Chip &moduleChip) {
   auto [owner, row] = chipOf(kernel, moduleChip.name);
   const Target &target = *owner;
-  std::string message;
+  std::string message, where;
   mlir::ScopedDiagnosticHandler handler(kernel.getContext(), [&](mlir::Diagnostic &diagnostic) {
-    if (message.empty())
+    if (message.empty()) {
       message = diagnostic.str();
+      where = placeOf(diagnostic.getLocation());
+    }
     return mlir::success();
   });
   mlir::FailureOr<std::string> source = codegen::printKernel(kernel, target.entryStyle());
   if (failed(source))
-    throw Error(fmt::format("kernel {} cannot be printed", kernel.getSymName().str()),
-                kernel.getFamily().str(), message, "this is a defect of m3c");
+    throw Error(fmt::format("kernel {} cannot be printed", kernel.getSymName().str()), where,
+                message,
+                "use what kernels of m3c use (docs/reference); in one of those this is a defect");
   KernelText text;
   text.target = owner;
   text.chip = *row;

@@ -98,10 +98,11 @@ static std::unique_ptr<mlir::PassManager> managerFor(mlir::MLIRContext *context,
   throw Error(fmt::format("the pass {} cannot be set up", step.name), "", errors);
 }
 
-/// The weight or layer that an operation was made for, or a place in a file; empty where unknown.
-static std::string placeOf(mlir::Location location) {
+std::string placeOf(mlir::Location location) {
   if (isa<mlir::UnknownLoc>(location))
     return "";
+  if (auto file = dyn_cast<mlir::FileLineColLoc>(location))
+    return fmt::format("{}:{}:{}", file.getFilename().str(), file.getLine(), file.getColumn());
   if (auto name = dyn_cast<mlir::NameLoc>(location))
     return name.getName().str();
   std::string text;

@@ -36,6 +36,10 @@ struct PassRunOptions {
   std::function<void(const PassStep &, mlir::ModuleOp, double)> after;
 };
 
+/// "file:line:column", or the weight, layer or kernel that an operation was made for; empty where
+/// neither is known.
+std::string placeOf(mlir::Location location);
+
 /// Runs the steps in order. Throws Error with the first diagnostic when a pass fails.
 void runSteps(mlir::ModuleOp module, const std::vector<PassStep> &steps,
               const PassRunOptions &options);

@@ -144,6 +144,9 @@ void ViewType::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+/// So that sums of sizes stay 64-bit numbers: more than any chip has.
+static constexpr int64_t mostViewBytes = int64_t(1) << 50;
+
 LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<int64_t> shape, Type element, Space) {
   if (shape.empty())
@@ -155,6 +158,12 @@ LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
              << " of a view must be a positive constant (only the first may be dynamic)";
   if (!isElement(element))
     return emitError() << "T-V3: " << element << " is no element type of a view";
+  int64_t bytes = elementBytes(element);
+  for (int64_t size : shape)
+    if (!ShapedType::isDynamic(size) &&
+        (llvm::MulOverflow(bytes, size, bytes) || bytes > mostViewBytes))
+      return emitError() << "T-V4: the constant dimensions of a view have at most " << mostViewBytes
+                         << " bytes";
   return success();
 }
 
@@ -192,7 +201,9 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError, int
                                ArrayRef<int64_t> shape, Type element) {
   if (stages < 1)
     return emitError() << "T-R1: a ring has at least one stage";
-  return ViewType::verify(emitError, shape, element, Space::Shared);
+  SmallVector<int64_t> all = {stages}; // they have a view's room together
+  llvm::append_range(all, shape);
+  return ViewType::verify(emitError, all, element, Space::Shared);
 }
 
 ViewType RingType::getStageType() const {

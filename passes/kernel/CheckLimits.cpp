@@ -102,6 +102,8 @@ int64_t registersAt(scf::ForOp loop, tile::KernelOp kernel, const Chip &chip) {
                               : chip.vectorRegisters;
 }
 
+constexpr int64_t mostThreads = 1024; // of a work item, on every chip that has warps
+
 struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
   using CheckLimitsBase::CheckLimitsBase;
 
@@ -116,6 +118,12 @@ struct CheckLimitsPass : impl::CheckLimitsBase<CheckLimitsPass> {
                                  << " gives a work item " << row->sharedBytes << ": "
                                  << shared - row->sharedBytes
                                  << " too many; make the tile, the chunk or the ring smaller";
+      return signalPassFailure();
+    }
+    int64_t mostWarps = mostThreads / row->matrix.lanes;
+    if (int64_t warps = int64_t(kernel.getWarps().value_or(1)); warps > mostWarps) {
+      kernel.emitError("has ") << warps << " warps, a work item of " << row->name << " has at most "
+                               << mostWarps;
       return signalPassFailure();
     }
     int64_t cluster = kernel.getCluster().value_or(1);

@@ -37,6 +37,8 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
     if (!function)
       return module.emitError("no function of the module is marked as a step (")
              << m3::stepAttr << ")";
+    if (failed(checkStep(function)))
+      return failure();
     for (auto weight : module.getOps<m3::WeightOp>())
       if (weight.getParts().empty())
         return weight.emitError("has no parts: the recipe of a weight buffer needs the checkpoint "
@@ -75,6 +77,20 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
       (void)kernel;
       ++kernels;
     }
+    return success();
+  }
+
+  /// What is read and written has a buffer: tensors that nothing in the step makes have none.
+  static LogicalResult checkStep(func::FuncOp function) {
+    if (function.isExternal())
+      return function.emitError("the step has no body");
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+      if (isa<TensorType>(type))
+        return function.emitError("argument ")
+               << i << " of the step is a tensor: a step takes its batch and a cache";
+    if (function.getNumResults() != 1)
+      return function.emitError("the step has ")
+             << function.getNumResults() << " results, one is needed: the logits";
     return success();
   }
 

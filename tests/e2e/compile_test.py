@@ -327,6 +327,8 @@ class Numerics(Folder):
         for entry in ("activations=fp8", "activations", "weights=f32"):
             done = self.m3c("compile", NANO, "-o", "p.m3plan", "--numerics", entry, code=2)
             self.assertIn("activations=f32 and activations=bf16", done.stderr)
+        done = self.m3c("compile", NANO, "-o", "p.m3plan", "--target", "x86,sm90", "--chip", "sm_90a", code=2)
+        self.assertIn("no chip of the target x86 is chosen", done.stderr)
 
 
 class Circumstances(Folder):

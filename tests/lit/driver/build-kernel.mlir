@@ -5,6 +5,12 @@
 // RUN: not m3c build-kernel %s --target z80 2>&1 | FileCheck %s --check-prefix=TARGET
 // RUN: sed 's/tile.fma/tile.nothing/' %s > %t/bad.mlir
 // RUN: not m3c build-kernel %t/bad.mlir -o %t 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: sed 's/@axpy/@"..\/axpy"/' %s > %t/name.mlir
+// RUN: not m3c build-kernel %t/name.mlir -o %t 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: sed 's/^  tile.return/  %%t = arith.constant dense<1> : tensor<4xi32>\n  tile.return/' %s > %t/op.mlir
+// RUN: not m3c build-kernel %t/op.mlir -o %t 2>&1 | FileCheck %s --check-prefix=OP
+// RUN: sed 's/schedule = {}/schedule = {}, warps = 33 : i64/' %s > %t/warps.mlir
+// RUN: not m3c build-kernel %t/warps.mlir --target sm90 -o %t 2>&1 | FileCheck %s --check-prefix=WARPS
 
 // CHECK: axpy.x86-avx2.so: {{[0-9]+}} bytes of code
 // CHECK: void axpy(
@@ -17,6 +23,12 @@
 // TARGET: error: unknown target 'z80'
 // BAD: error: {{.*}}bad.mlir does not read as kernels
 // BAD: where: {{.*}}bad.mlir{{.*}}:[[#]]:
+// NAME: error: a kernel cannot have the name '../axpy'
+// NAME-NEXT: where: {{.*}}name.mlir:[[#]]:1
+// OP: error: kernel axpy cannot be printed
+// OP-NEXT: where: {{.*}}op.mlir:[[#]]:8
+// WARPS: where: {{.*}}warps.mlir:[[#]]:1
+// WARPS-NEXT: has 33 warps, a work item of sm_90a has at most 32
 tile.kernel @axpy(%x: !tile.view<?x16xf32>, %y: !tile.view<?x16xf32>) attributes {family = "test", schedule = {}} {
   %i = tile.block_id x
   %c0 = arith.constant 0 : index

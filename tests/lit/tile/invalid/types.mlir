@@ -16,6 +16,16 @@ func.func private @bad() -> !tile.view<4x?xf32>
 
 // -----
 
+// expected-error@+1 {{T-V4: the constant dimensions of a view have at most 1125899906842624 bytes}}
+func.func private @bad() -> !tile.view<?x9223372036854775807xf32>
+
+// -----
+
+// expected-error@+1 {{T-V4: the constant dimensions of a view have at most 1125899906842624 bytes}}
+func.func private @bad() -> !tile.ring<1000000000000000, 4x16xf32>
+
+// -----
+
 // expected-error@+1 {{T-V3: 'f16' is no element type of a view}}
 func.func private @bad() -> !tile.view<4xf16>
 
