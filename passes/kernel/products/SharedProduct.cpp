@@ -112,7 +112,8 @@ public:
       : kb(kb), product(product), shape(product.weight.shape), rows(product.schedule.at("rows")),
         panels(product.schedule.at("panels")), ahead(product.schedule.at("ahead")),
         stages(product.schedule.at("stages")), units(shape.k / fragmentK),
-        each(units / kb.cluster()), loadsApart(product.schedule.at("warps") > panels) {}
+        each(units / kb.cluster()), loadsApart(product.schedule.at("warps") > panels),
+        overlaps(shape.encoding != m3::Encoding::BF16) {}
 
   void emit(const RowEpilogue &epilogue) {
     kb.when(kb.less(product.rowBegin, product.rowEnd), [&] {
@@ -230,8 +231,11 @@ private:
           kb.forLoop(kb.index(0), kb.index(whole), round, carried,
                      [&](Value first, ValueRange values) { return steps(first, round, values); });
     carried = steps(kb.index(whole), each - whole, carried);
-    Value added = await(carried[0], 0);
-    kb.release(ring, kb.index(each - 1));
+    Value added = carried[0];
+    if (overlaps) {
+      added = await(added, 0);
+      kb.release(ring, kb.index(each - 1));
+    }
     kb.barrier(); // nobody multiplies with the stages any more
     Value column = kb.mul(warp, panelOutputs);
     if (product.pairs)
@@ -251,9 +255,9 @@ private:
     Value stage = kb.wait(ring, i);
     state[0] = tile::MmaSharedOp::create(kb.builder(), state[0].getType(), state[1], stage,
                                          state[0], StringAttr());
-    state[0] = await(state[0], 1);
-    auto release = [&] { kb.release(ring, kb.sub(i, kb.index(1))); };
-    if (slot)
+    state[0] = await(state[0], overlaps ? 1 : 0);
+    auto release = [&] { kb.release(ring, overlaps ? kb.sub(i, kb.index(1)) : i); };
+    if (slot || !overlaps)
       release();
     else
       kb.when(kb.less(kb.index(0), i), release);
@@ -278,6 +282,10 @@ private:
   const int64_t rows, panels, ahead, stages, units;
   const int64_t each;    ///< units of a work item
   const bool loadsApart; ///< a warp beside those that multiply brings the stages
+  /// A product is under way while the next operand is made. Codes in BF16 are operands as they
+  /// come, and ptxas (13.5) moves them to the registers of an operand before the wait for the
+  /// product that still reads these; so each product ends before the next one.
+  const bool overlaps;
   Value ring, rank;
 };
 
