@@ -145,9 +145,10 @@ void Cluster::completeBarrier(Barrier &barrier) {
 /// What a barrier told, to all lanes of a warp, which go on from `time` or later.
 void Cluster::learnOf(Warp &warp, const Knowledge &knowledge, const Knowledge &fenced,
                       uint32_t time) {
+  goOn(warp, std::max(warp.now, time));
   warp.knowledge.join(knowledge);
   warp.fenced.join(fenced);
-  warp.now = warp.synced = std::max(warp.now, time);
+  warp.synced = warp.now;
   warp.knowledge.of[warp.index] = {warp.now, 0};
   warp.least = warp.knowledge.least(warps.size());
 }

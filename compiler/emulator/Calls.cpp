@@ -62,6 +62,14 @@ void initBarrier(m3emu::Thread *thread, void *barrier, unsigned arrivals) {
   M3C_CALLER(thread);
   cluster.copies().initBarrier(caller, barrier, arrivals);
 }
+void fenceBarriers(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.copies().fenceBarriers(caller);
+}
+void countIn(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.countIn(caller);
+}
 void arrive(m3emu::Thread *thread, void *barrier, unsigned arrivals, unsigned bytes) {
   M3C_CALLER(thread);
   cluster.copies().arrive(caller, barrier, arrivals, bytes);
@@ -199,49 +207,21 @@ void setRegisters(m3emu::Thread *thread, const char *what, unsigned count, unsig
 } // namespace
 
 const m3emu::Calls &calls() {
-  static constexpr m3emu::Calls table = {meet,
-                                         readShared,
-                                         writeShared,
-                                         checkGlobal,
-                                         fail,
-                                         barrier,
-                                         barrierOr,
-                                         clusterBarrier,
-                                         arriveAtCluster,
-                                         awaitCluster,
-                                         initBarrier,
-                                         arrive,
-                                         arriveAtPeer,
-                                         waitBarrier,
-                                         testBarrier,
-                                         startCounter,
-                                         raise,
-                                         awaitCounter,
-                                         copyAsync,
-                                         commitCopies,
-                                         waitCopies,
-                                         arriveAfterCopies,
-                                         copyBulk,
-                                         storeBulk,
-                                         commitBulk,
-                                         waitBulk,
-                                         fenceProxy,
-                                         readSharedAsync,
-                                         tensorAllocate,
-                                         tensorFree,
-                                         tensorRelinquish,
-                                         tensorLoad,
-                                         tensorStore,
-                                         tensorWait,
-                                         tensorTake,
-                                         tensorFence,
-                                         tensorMultiply,
-                                         tensorCommit,
-                                         groupFence,
-                                         groupMultiply,
-                                         groupCommit,
-                                         groupWait,
-                                         setRegisters};
+  static constexpr m3emu::Calls table = {meet,           readShared,     writeShared,
+                                         checkGlobal,    fail,           barrier,
+                                         barrierOr,      clusterBarrier, arriveAtCluster,
+                                         awaitCluster,   initBarrier,    fenceBarriers,
+                                         arrive,         arriveAtPeer,   waitBarrier,
+                                         testBarrier,    startCounter,   raise,
+                                         awaitCounter,   countIn,        copyAsync,
+                                         commitCopies,   waitCopies,     arriveAfterCopies,
+                                         copyBulk,       storeBulk,      commitBulk,
+                                         waitBulk,       fenceProxy,     readSharedAsync,
+                                         tensorAllocate, tensorFree,     tensorRelinquish,
+                                         tensorLoad,     tensorStore,    tensorWait,
+                                         tensorTake,     tensorFence,    tensorMultiply,
+                                         tensorCommit,   groupFence,     groupMultiply,
+                                         groupCommit,    groupWait,      setRegisters};
   return table;
 }
 

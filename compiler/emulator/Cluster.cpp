@@ -77,6 +77,7 @@ void Cluster::prepare(const LaunchShape &launch, m3emu::Dim block) {
     item.shadow.begin(launch.sharedBytes, warpCount, launch.lanes, clock);
     item.barriers = {};
     item.exitedThreads = 0;
+    item.counted = {};
   }
   warps.resize(warpCount);
   ownKnowledge.resize(size_t(2) * threadCount);
@@ -130,6 +131,8 @@ void Cluster::prepareWarp(unsigned index) {
   for (unsigned i = unsigned(warps.size()) + 1; i < knowledgeEntries(); ++i)
     warp.knowledge.of[i] = warp.fenced.of[i] = {};
   warp.hasOwn = warp.owesWait = false;
+  warp.stored = 0;
+  warp.storedAt = 0;
   warp.threads.resize(lanes);
   runnable.add(index);
 }
@@ -155,6 +158,7 @@ void Cluster::prepareThread(unsigned index, m3emu::Dim block) {
   thread->pageState = shape->pageState;
   thread->words = warp.words;
   thread->slots = warp.slots;
+  thread->stored = &warp.stored;
   thread->calls = &calls();
   thread->number = index;
   thread->home = &warp;
@@ -176,6 +180,9 @@ bool Cluster::run(const LaunchShape &launch, m3emu::Dim block) {
   pointGsAt(&current);
   schedule();
   count.instructions = current.instructions;
+  for (Warp &warp : warps)
+    if (!failed)
+      checkStores(warp);
   if (!failed) {
     failure.what = transfers->finish();
     for (const Item &item : items)
@@ -396,7 +403,8 @@ void Cluster::orderWarp(Warp &warp) {
       }
     warp.hasOwn = false;
   }
-  warp.synced = ++warp.now;
+  goOn(warp, warp.now + 1);
+  warp.synced = warp.now;
   warp.knowledge.of[warp.index] = {warp.now, 0};
   warp.least = warp.knowledge.least(warps.size());
 }
@@ -534,7 +542,7 @@ void Cluster::publish(FibreThread &thread, Knowledge &knowledge, Knowledge &fenc
   knowledge.join(thread.own ? *thread.own : warp.knowledge);
   fenced.join(thread.own ? *thread.ownFenced : warp.fenced);
   knowledge.of[warp.index].join({warp.now, uint64_t(1) << thread.lane});
-  ++warp.now; // what the thread does after this is not told
+  goOn(warp, warp.now + 1); // what the thread does after this is not told
 }
 
 } // namespace m3c::emulator

@@ -90,6 +90,8 @@ struct Warp {
   unsigned next = 0;   ///< goes on first
   unsigned budget = 0; ///< meetings until another warp may run
   uint32_t now = 0, synced = 0;
+  unsigned char stored = 0; ///< 1: it has written to global memory since `now` is what it is
+  uint32_t storedAt = 0;    ///< when it did before; 0: never
   Knowledge knowledge, fenced;
   uint32_t least = 0;        ///< knowledge.least()
   bool hasOwn = false;       ///< some thread knows more
@@ -148,6 +150,8 @@ public:
             bool orders);
   void barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits);
   bool barrierOr(FibreThread &thread, bool holds);
+  /// Tells other work items that this one has stored its part (StoresTold.cpp).
+  void countIn(FibreThread &thread);
   void clusterBarrier(FibreThread &thread);
   void arriveAtCluster(FibreThread &thread);
   void awaitCluster(FibreThread &thread);
@@ -192,6 +196,12 @@ private:
     uint32_t time = 0;
   };
 
+  /// The last time that a work item told others that it had stored its part; 0: it has not.
+  struct CountedIn {
+    unsigned warp = 0;
+    uint32_t time = 0;
+  };
+
   /// One work item.
   struct Item {
     Shadow shadow;
@@ -201,6 +211,7 @@ private:
     std::array<Barrier, 16> barriers;
     unsigned exitedThreads = 0;
     bool lastHolds = false; ///< what the last barrierOr found
+    CountedIn counted;
   };
 
   void prepare(const LaunchShape &shape, m3emu::Dim block);
@@ -249,6 +260,9 @@ private:
   void learn(FibreThread &thread, const Knowledge &knowledge, const Knowledge &fenced);
   /// What the thread can tell others now, and a new time for its warp.
   void publish(FibreThread &thread, Knowledge &knowledge, Knowledge &fenced);
+  /// A new time for a warp; what it has stored until now is looked at.
+  void goOn(Warp &warp, uint32_t time);
+  void checkStores(const Warp &warp);
   unsigned drawBudget();
   void complain(FibreThread &thread, Complaint complaint) {
     if (!complaint.empty())

@@ -68,6 +68,7 @@ void Cluster::Transfers::initBarrier(FibreThread &thread, const void *address, u
   cluster.complain(thread, cluster.shadowOf(thread).write(cluster.accessor(thread), offset, 8));
   Barrier &barrier = barriers[{thread.rank, offset}] = {};
   barrier.expected = barrier.pending = arrivals;
+  barrier.initialiser = thread.number;
   unsigned entries = cluster.knowledgeEntries();
   for (Knowledge *knowledge :
        {&barrier.gathered, &barrier.gatheredFenced, &barrier.told, &barrier.toldFenced})
@@ -79,9 +80,26 @@ void Cluster::Transfers::initBarrier(FibreThread &thread, const void *address, u
   }
 }
 
+void Cluster::Transfers::fenceBarriers(FibreThread &thread) {
+  for (auto &[place, barrier] : barriers)
+    barrier.fenced |= barrier.initialiser == thread.number;
+}
+
+Cluster::Transfers::Barrier &Cluster::Transfers::fencedBarrierAt(FibreThread &thread,
+                                                                 const void *address,
+                                                                 uint64_t &offset, unsigned rank) {
+  Barrier &barrier = barrierAt(thread, address, offset, rank);
+  if (!barrier.fenced)
+    cluster.fail(thread, fmt::format("has something else than threads of its work item arrive at "
+                                     "the barrier at byte {} of shared memory, and no fence "
+                                     "(mbarrier_init) stands behind its initialisation",
+                                     offset));
+  return barrier;
+}
+
 uint64_t Cluster::Transfers::knownBarrier(FibreThread &thread, const void *address, unsigned rank) {
   uint64_t offset = 0;
-  barrierAt(thread, address, offset, rank);
+  fencedBarrierAt(thread, address, offset, rank);
   return offset;
 }
 
@@ -140,7 +158,7 @@ void Cluster::Transfers::arriveAt(FibreThread &thread, Barrier &barrier, uint64_
 
 void Cluster::Transfers::arriveAtPeer(FibreThread &thread, const void *address, unsigned rank) {
   uint64_t offset = 0;
-  Barrier &barrier = barrierAt(thread, address, offset, rank);
+  Barrier &barrier = fencedBarrierAt(thread, address, offset, rank);
   arriveAt(thread, barrier, offset, 1);
 }
 
@@ -320,7 +338,7 @@ void Cluster::Transfers::arriveAfter(FibreThread &thread, const void *address, b
 void Cluster::Transfers::copyBulk(FibreThread &thread, const void *shared, const void *global,
                                   unsigned bytes, const void *address) {
   uint64_t offset = offsetOf(thread, shared, bytes, "the target of a copy"), at = 0;
-  barrierAt(thread, address, at);
+  fencedBarrierAt(thread, address, at, thread.rank);
   if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
     cluster.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
   cluster.complain(thread,

@@ -24,6 +24,8 @@ public:
   bool landSome();
 
   void initBarrier(FibreThread &thread, const void *barrier, unsigned arrivals);
+  /// Those that the thread has initialised are known to copies, products and other work items.
+  void fenceBarriers(FibreThread &thread);
   void arrive(FibreThread &thread, const void *barrier, unsigned arrivals, unsigned bytes);
   /// Once at the barrier in the same place of another work item of the cluster.
   void arriveAtPeer(FibreThread &thread, const void *barrier, unsigned rank);
@@ -40,7 +42,8 @@ public:
   void commit(FibreThread &thread);
   void waitGroups(FibreThread &thread, unsigned most);
   void arriveAfter(FibreThread &thread, const void *barrier, bool counted);
-  /// Of a work item; fails unless the thread knows that it was initialised.
+  /// Of a work item, for what arrives by itself; fails unless the thread knows that it was
+  /// initialised, and a fence has made that known.
   uint64_t knownBarrier(FibreThread &thread, const void *barrier, unsigned rank);
   /// An arrival of what the hardware does by itself: `told` says what it makes known.
   template <class Tell>
@@ -67,6 +70,8 @@ private:
     int64_t phase = 0;                 ///< phases that are over
     bool byPeer = false;               ///< products of another work item have arrived
     bool awaited = false;              ///< some thread has waited for a phase
+    unsigned initialiser = 0;          ///< number of the thread
+    bool fenced = false;               ///< it has made the barrier known to other than threads
     Knowledge gathered, gatheredFenced, told, toldFenced;
     std::vector<FibreThread *> waiters;
   };
@@ -103,6 +108,9 @@ private:
     return barrierAt(thread, address, offset, thread.rank);
   }
   Barrier &barrierAt(FibreThread &thread, const void *address, uint64_t &offset, unsigned rank);
+  /// For arrivals that are not the work item's own threads'.
+  Barrier &fencedBarrierAt(FibreThread &thread, const void *address, uint64_t &offset,
+                           unsigned rank);
   void arriveAt(FibreThread &thread, Barrier &barrier, uint64_t offset, unsigned arrivals);
   void completePhase(Barrier &barrier);
   void settle(Barrier &barrier);

@@ -260,6 +260,9 @@ constexpr HeaderFault headerFaults[] = {
     missingFenceAfterAWait,
     {"QueriesNotFenced", "tensor.h", "  fenceForProducts();\n  warpBarrier();", "  warpBarrier();"},
     {"LastArriverTooMany", "memory.h", "(i32)expected - 1", "(i32)expected"},
+    {"CountedInBeforeAllWarpsHaveStored", "memory.h", "bool last = false;\n  barrier();",
+     "bool last = false;"},
+    {"GatesBarriersNotFenced", "tensor.h", "      fenceBarriers();\n", "\n"},
 };
 
 /// Builds the kernels of a step of long and short rows with a fault and sees that it is found:
@@ -310,6 +313,12 @@ TEST_P(LongStretches, WithAFaultAreFound) {
 class FlatHeaders : public testing::TestWithParam<HeaderFault> {};
 TEST_P(FlatHeaders, WithAFaultAreFound) {
   expectFound("sm_100a", [](KernelProgram &built) { plant(built, "sm_100a", GetParam()); });
+}
+
+/// Where there are gates as well, their fence is that of the ring's barriers too.
+TEST(FlatRings, WithBarriersThatNoFenceMakesKnownAreFound) {
+  const HeaderFault fault = {"BarriersNotFenced", "memory.h", "      fenceBarriers();\n", "\n"};
+  expectFound("sm_107a", [&](KernelProgram &built) { plant(built, "sm_107a", fault); });
 }
 
 template <size_t Count> auto planted(const char *chip, const TextFault (&faults)[Count]) {

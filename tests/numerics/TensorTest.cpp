@@ -92,6 +92,45 @@ TEST(Tensor, AttentionOfHeads) {
   }
 }
 
+/// Keys along the first query of their head, whose scores grow by more than 2^8 from page to page,
+/// so that the running maximum is raised and what was summed before is rescaled in tensor memory;
+/// or that fall. They are up to 2.25 times as long as queries are.
+void makeScores(Scene &scene, bool grow) {
+  const SceneSpec &spec = scene.spec;
+  const int64_t group = spec.heads / spec.cache.kvHeads, dims = spec.cache.headDim;
+  for (size_t row = 0; row < spec.rows.size(); ++row)
+    for (int64_t p = 0; p <= spec.rows[row].position; ++p)
+      for (int64_t h = 0; h < spec.cache.kvHeads; ++h) {
+        const double *query = scene.query.row(int64_t(row)) + h * group * dims;
+        double size = 0.75 * double(grow ? p / 128 : 3 - p / 128) * (p % 2 ? 1 : 0.9);
+        std::vector<double> key(query, query + dims);
+        for (double &x : key)
+          x *= size;
+        scene.write(Lane::Key, spec.rows[row].sequence, p, h, key);
+      }
+}
+
+SceneSpec upToFourPages() { return small({{0, 500}, {1, 300}}, false); }
+const std::vector<std::string> onePart = {"attention.parts=1"};
+
+TEST(Tensor, MaximaThatGrow) {
+  for (bool grow : {true, false}) {
+    Scene scene(upToFourPages());
+    makeScores(scene, grow);
+    KernelProgram &built = program(scene.spec, chip, 2, onePart);
+    StepInput input = scene.input();
+    input.times = 3;
+    built.run(input);
+    double length = lengthOf(scene.spec), dims = double(scene.spec.cache.headDim);
+    double scores = 2 * (dims + 1) * 0x1p-24 * scene.scale() * length * 2.25 * length;
+    double tolerance = (2 * scores + 2 * (0x1p-11 + 0x1p-21) + 2 * 512 * 0x1p-24) * 6;
+    std::vector<float> found = resultOf(built, scene);
+    Tensor expected = scene.attention(nullptr);
+    for (size_t i = 0; i < expected.reals.size(); ++i)
+      ASSERT_NEAR(found[i], expected.reals[i], tolerance) << (grow ? "growing" : "falling");
+  }
+}
+
 /// Parts add up in their order, so their number is what a result depends on.
 TEST(Tensor, DepthOfRingsDoesNotChangeAttention) {
   for (bool sparse : {true, false}) {
@@ -287,6 +326,17 @@ INSTANTIATE_TEST_SUITE_P(Planted, PairKernels, testing::ValuesIn(pairFaults),
                          [](const testing::TestParamInfo<HeaderFault> &info) {
                            return info.param.name;
                          });
+
+/// Only where a maximum grows is anything stored that products add to.
+TEST(TensorRescaling, ThatIsNotWaitedForIsFound) {
+  Scene scene(upToFourPages());
+  makeScores(scene, true);
+  KernelProgram built(Scene::module(scene.spec), chip, 2, onePart);
+  plant(built, chip,
+        HeaderFault{"RescaledSumsNotWaitedFor", "tensor.h", "  waitTensorStores();\n}\n\n/// Gates",
+                    "}\n\n/// Gates"});
+  EXPECT_THROW(built.run(scene.input()), m3c::Error);
+}
 
 class TensorKernels : public testing::TestWithParam<HeaderFault> {};
 

@@ -112,6 +112,10 @@ extern "C" __global__ void pipeline(u32 *data) {
   if (threadIdx.x == 0)
     for (int s = 0; s < 2; ++s)
       initialise(full + s, 1), initialise(empty + s, 1);
+#if !defined(InitialisationNotFenced)
+  if (threadIdx.x == 0)
+    m3emu::self()->calls->fenceBarriers(m3emu::self());
+#endif
 #endif
 #if !defined(BarrierUsedBeforeOthersSeeIt)
   barrier();
@@ -306,6 +310,7 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"RingTooShallow", "staged", "", "(shared + "},
       {"BarrierWithoutInitialisation", "pipeline", "that nothing has initialised", ""},
       {"BarrierUsedBeforeOthersSeeIt", "pipeline", "", ""},
+      {"InitialisationNotFenced", "pipeline", "no fence (mbarrier_init) stands behind", "bring("},
       {"StageTakenBeforeItIsFree", "pipeline", "", "role bring"},
       {"TooFewBytesExpected", "pipeline", "no thread can go on", ""},
       {"PhaseTakenForAnother", "pipeline", "", "waitFor(full"},

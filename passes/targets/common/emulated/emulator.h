@@ -68,6 +68,8 @@ struct Calls {
 
   // Barriers in shared memory that count arrivals and bytes ("mbarrier").
   void (*initBarrier)(Thread *, void *barrier, unsigned arrivals);
+  /// Those that this thread has initialised are known to copies, products and other work items.
+  void (*fenceBarriers)(Thread *);
   /// Expects `bytes` more of the current phase, then arrives `arrivals` times.
   void (*arrive)(Thread *, void *barrier, unsigned arrivals, unsigned bytes);
   /// Once at the barrier in the same place of another work item of the cluster.
@@ -82,6 +84,9 @@ struct Calls {
   void (*raise)(Thread *, void *counter, unsigned by);
   /// Returns when the counter is `least` or more.
   void (*awaitCounter)(Thread *, void *counter, unsigned least);
+
+  /// This thread tells other work items, by what it does next, that its own has stored its part.
+  void (*countIn)(Thread *);
 
   // Copies that land later. Each thread has groups of its own.
   /// `given` of `bytes` bytes come from memory, the others are zero.
@@ -146,7 +151,8 @@ struct Thread {
   unsigned rank;            ///< of the work item in its cluster
   unsigned long peerStride; ///< from the shared memory of one rank to that of the next
   unsigned lane, warp, lanes;
-  unsigned turn; ///< which of the two rows of `words` is next
+  unsigned turn;         ///< which of the two rows of `words` is next
+  unsigned char *stored; ///< 1: the warp has written to global memory
 };
 
 /// Where the segment register GS points in a thread of the CPU that emulates.
@@ -182,6 +188,8 @@ template <bool writes> M3EMU_INLINE void access(const void *p, unsigned bytes) {
     (writes ? t->calls->writeShared : t->calls->readShared)(t, offset, bytes);
     return;
   }
+  if (writes)
+    *t->stored = 1;
   const unsigned long at = (unsigned long)p - t->memory;
   // An aligned access lies in one page.
   if (__builtin_expect(at >= t->pages * pageBytes || at % bytes ||

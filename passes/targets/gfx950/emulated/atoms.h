@@ -184,6 +184,8 @@ M3_ATOM bool anyOfItem(bool holds) {
 //===- Other work items -----------------------------------------------------------------------===//
 
 M3_ATOM i32 addToCounter(i32 *counter, i32 by) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->countIn(t);
   m3emu::updating(counter, sizeof *counter);
   return __atomic_fetch_add(counter, by, __ATOMIC_SEQ_CST);
 }

@@ -58,7 +58,11 @@ M3_INLINE u32 multiplyBf16(u32 a, u32 b) {
 M3_INLINE int4 loadOnce(const int4 *p) { return loadAt(p); }
 M3_INLINE u16 loadOnce(const u16 *p) { return loadAt(p); }
 
-M3_INLINE i32 countIn(i32 *counter) { return atomicAdd(counter, 1); }
+M3_INLINE i32 countIn(i32 *counter) {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->countIn(t);
+  return atomicAdd(counter, 1);
+}
 
 /// A prefetch changes nothing and never faults.
 M3_INLINE void prefetchLine(const u8 *) {}
@@ -101,8 +105,11 @@ M3_INLINE void initBarrier(u64 *barrier, u32 arrivals) {
   m3emu::Thread *t = m3emu::self();
   t->calls->initBarrier(t, barrier, arrivals);
 }
-/// Barriers are the emulator's own: they are seen at once.
-M3_INLINE void fenceBarriers() {}
+/// PTX ISA, "fence.mbarrier_init".
+M3_INLINE void fenceBarriers() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->fenceBarriers(t);
+}
 M3_INLINE void arriveAt(u64 *barrier) {
   m3emu::Thread *t = m3emu::self();
   t->calls->arrive(t, barrier, 1, 0);
