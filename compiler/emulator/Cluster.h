@@ -150,7 +150,7 @@ public:
             bool orders);
   void barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits);
   bool barrierOr(FibreThread &thread, bool holds);
-  /// Tells other work items that this one has stored its part (StoresTold.cpp).
+  /// Tells other work items that this one has stored its part.
   void countIn(FibreThread &thread);
   void clusterBarrier(FibreThread &thread);
   void arriveAtCluster(FibreThread &thread);
