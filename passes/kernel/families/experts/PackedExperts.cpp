@@ -137,6 +137,17 @@ Value PackedExperts::pack(Value x, int64_t k, int64_t tileRows, bool listed, Str
   return stages;
 }
 
+/// A work item for each tile and each of its panels: stages times a weight into `out`.
+void PackedExperts::launchProduct(tile::KernelOp kernel, Value stages, const PackedWeight &weight,
+                                  const Schedule &schedule, Value out, StringRef label) {
+  SmallVector<LaunchArgument> arguments = {read(step.batch(planir::BatchArray::Counts)),
+                                           read(groups), read(owners), read(stages)};
+  addWeightArguments(step, weight, arguments);
+  arguments.push_back(write(out));
+  step.launch(kernel, arguments,
+              {{weight.panels / schedule.at("panels"), 0}, {tiles(schedule.at("rows")), 0}}, label);
+}
+
 void PackedExperts::launchUp(Value x, const Schedule &schedule, Value z, StringRef label) {
   MLIRContext *context = step.module.getContext();
   Value stages = pack(x, moe.hidden, schedule.at("rows"), true, label);
@@ -158,12 +169,7 @@ void PackedExperts::launchUp(Value x, const Schedule &schedule, Value z, StringR
       emitUpProduct(kb, product, panel, kb.parameter(next), expert, moe);
     });
   });
-  SmallVector<LaunchArgument> arguments = {read(step.batch(planir::BatchArray::Counts)),
-                                           read(groups), read(owners), read(stages)};
-  addWeightArguments(step, moe.up, arguments);
-  arguments.push_back(write(z));
-  step.launch(kernel, arguments,
-              {{moe.up.panels / schedule.at("panels"), 0}, {tiles(schedule.at("rows")), 0}}, label);
+  launchProduct(kernel, stages, moe.up, schedule, z, label);
 }
 
 void PackedExperts::launchDown(Value z, const Schedule &schedule, Value y, StringRef label) {
@@ -190,13 +196,7 @@ void PackedExperts::launchDown(Value z, const Schedule &schedule, Value y, Strin
                       tiled.groups);
     });
   });
-  SmallVector<LaunchArgument> arguments = {read(step.batch(planir::BatchArray::Counts)),
-                                           read(groups), read(owners), read(stages)};
-  addWeightArguments(step, moe.down, arguments);
-  arguments.push_back(write(y));
-  step.launch(kernel, arguments,
-              {{moe.down.panels / schedule.at("panels"), 0}, {tiles(schedule.at("rows")), 0}},
-              label);
+  launchProduct(kernel, stages, moe.down, schedule, y, label);
 }
 
 //===- Sum ------------------------------------------------------------------------------------===//

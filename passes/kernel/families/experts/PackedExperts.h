@@ -55,6 +55,8 @@ struct PackedExperts {
 
 private:
   Value pack(Value x, int64_t k, int64_t tileRows, bool listed, llvm::StringRef label);
+  void launchProduct(tile::KernelOp kernel, Value stages, const PackedWeight &weight,
+                     const Schedule &schedule, Value out, llvm::StringRef label);
   int64_t tiles(int64_t tileRows) const;
 };
 

@@ -91,11 +91,13 @@ private:
 
   void store(const Values &best, const Values &bestScores, Value first, Value ids, Value weights) {
     auto &b = kb.builder();
-    Values sortedIds, sorted;
+    Values ranks, sortedIds, sorted;
+    for (int64_t i = 0; i < shape.topK; ++i)
+      ranks.push_back(rank(best, i));
     for (int64_t place = 0; place < shape.topK; ++place) {
       Value id = kb.i32(0), score = kb.f32(0);
       for (int64_t i = 0; i < shape.topK; ++i) {
-        Value isHere = kb.equal(rank(best, i), kb.i32(place));
+        Value isHere = kb.equal(ranks[size_t(i)], kb.i32(place));
         id = kb.selectf(isHere, best[size_t(i)], id);
         score = kb.selectf(isHere, bestScores[size_t(i)], score);
       }
