@@ -50,7 +50,7 @@ void KernelBuilder::useWarps(const Schedule &schedule) {
   if (auto found = schedule.find("cluster"); found != schedule.end() && found->second > 1)
     op.setCluster(found->second);
   if (auto found = schedule.find("residents"); found != schedule.end())
-    op.setResidents(found->second);
+    op.setResidents(std::min<uint64_t>(found->second, op.getResidents().value_or(found->second)));
 }
 
 Value KernelBuilder::warpId() {

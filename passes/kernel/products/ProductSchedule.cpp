@@ -67,6 +67,10 @@ static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int6
   while (panels > panelUnit && !fits(panels))
     --panels;
   setPanels(schedule, panels);
+  // Fewer work items stand on a multiprocessor where sums are larger than those of the table.
+  if (auto residents = schedule.find("residents"); residents != schedule.end() && panels != most)
+    residents->second =
+        std::max<int64_t>(1, std::min(residents->second, sharedBytes / sums(panels)));
   return schedule;
 }
 
