@@ -64,18 +64,6 @@ std::string weight(const std::string &name, const std::vector<int64_t> &shape) {
          join(stored, ", ") + "]>]}\n";
 }
 
-/// Rows of one text; the token of row r is r.
-interpreter::Batch batchOf(int64_t rows) {
-  interpreter::Batch batch;
-  for (int64_t r = 0; r < rows; ++r) {
-    batch.tokenIds.push_back(int32_t(r));
-    batch.positions.push_back(int32_t(r + 1000));
-    batch.sequenceOfRow.push_back(0);
-  }
-  batch.pageTable = {std::vector<int32_t>(16, 0)};
-  return batch;
-}
-
 /// A panel of a weight that has one: words [k][16] of w [16][k].
 std::vector<float> panel(const std::vector<float> &w, int64_t k) {
   std::vector<float> words(w.size());
@@ -116,7 +104,7 @@ func.func @step(%batch: !m3.batch) -> tensor<?x16xbf16> {
   std::vector<float> x = deviates(tokens * width, 1), h = deviates(tokens * outputs, 2),
                      g = deviates(width, 3, 0.2f), w = deviates(outputs * width, 4),
                      v = deviates(outputs * width, 5);
-  interpreter::Batch batch = batchOf(rows());
+  interpreter::Batch batch = oneText(rows(), 1000);
   for (const std::string &chip : hostChips()) {
     SCOPED_TRACE(chip);
     KernelProgram program(text, chip, GetParam().bucket);
@@ -174,7 +162,7 @@ func.func @step(%batch: !m3.batch) -> tensor<?x64xbf16> {
   return %r : tensor<?x64xbf16>
 })";
   std::vector<float> x = deviates(tokens * width, 6), g = deviates(width / 2, 7, 0.2f);
-  interpreter::Batch batch = batchOf(rows());
+  interpreter::Batch batch = oneText(rows(), 1000);
   for (const std::string &chip : runnableChips()) {
     SCOPED_TRACE(chip);
     KernelProgram program(text, chip, GetParam().bucket);
@@ -268,7 +256,7 @@ TEST_P(Bf16Rows, expertsAreRoundedOneByOneAndTheirSumOnce) {
                      router(size_t(outputs * hidden)); // a whole panel, outputs past 4 unused
   std::vector<float> random = deviates(experts * hidden, 14);
   std::copy(random.begin(), random.end(), router.begin());
-  interpreter::Batch batch = batchOf(rows());
+  interpreter::Batch batch = oneText(rows(), 1000);
   for (const std::string &chip : hostChips()) {
     SCOPED_TRACE(chip);
     KernelProgram program(moeModule(), chip, GetParam().bucket);

@@ -92,6 +92,17 @@ struct BatchArrays {
 
 } // namespace
 
+interpreter::Batch oneText(int64_t rows, int32_t position) {
+  interpreter::Batch batch;
+  for (int64_t r = 0; r < rows; ++r) {
+    batch.tokenIds.push_back(int32_t(r));
+    batch.positions.push_back(int32_t(r) + position);
+    batch.sequenceOfRow.push_back(0);
+  }
+  batch.pageTable = {std::vector<int32_t>(16, 0)};
+  return batch;
+}
+
 std::vector<std::string> hostChips() {
   std::unique_ptr<hal::Device> device = openHost(1);
   std::vector<std::string> chips;

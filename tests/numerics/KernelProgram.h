@@ -21,6 +21,9 @@ std::vector<std::string> runnableChips();
 /// kernels for the rest.
 std::vector<std::string> incompleteChips();
 
+/// Rows of one text, the first at `position`; the token of row r is r.
+interpreter::Batch oneText(int64_t rows, int32_t position = 0);
+
 /// What a launch passes: one 64-bit parameter.
 struct Argument {
   enum Kind { Buffer, Weight, Pool, Batch } kind;

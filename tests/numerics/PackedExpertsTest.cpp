@@ -73,13 +73,7 @@ public:
 
   /// How many results are out of their bounds.
   int64_t wrong(KernelProgram &program, uint64_t seed = 1) const {
-    interpreter::Batch batch;
-    for (int64_t r = 0; r < rows; ++r) {
-      batch.tokenIds.push_back(int32_t(r));
-      batch.positions.push_back(int32_t(r));
-      batch.sequenceOfRow.push_back(0);
-    }
-    batch.pageTable = {std::vector<int32_t>(16, 0)};
+    interpreter::Batch batch = oneText(rows);
     StepInput input{&batch, {}, nullptr, 0, 2, seed, "", {}};
     input.times = 3; // stages come early, late, at random
     input.weights = {{"x", x},

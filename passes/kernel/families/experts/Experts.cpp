@@ -41,19 +41,20 @@ struct MoeProduct {
 
   /// The fitted schedule; `singleRow` picks the one for rows that do not lie side by side.
   Schedule schedule(StepLowering &step, bool singleRow) const {
-    Schedule problem = productProblem(sources, element);
-    problem["matrices"] = packed.matrices;
-    if (singleRow)
-      problem["rows"] = 1;
-    return fitSchedule(step.schedule(family, problem), packed, unit(), step.rows);
+    return fitted(step, singleRow ? Schedule{{"rows", 1}} : Schedule());
   }
 
   /// That of an expert's product whose rows may be packed.
   Schedule routedSchedule(StepLowering &step, int64_t topK) const {
+    return fitted(
+        step, {{"top_k", topK}, {sharedRowsForm, listsExpertsApart(step, packed.matrices, topK)}});
+  }
+
+private:
+  Schedule fitted(StepLowering &step, const Schedule &more) const {
     Schedule problem = productProblem(sources, element);
     problem["matrices"] = packed.matrices;
-    problem["top_k"] = topK;
-    problem[sharedRowsForm] = listsExpertsApart(step, packed.matrices, topK);
+    problem.insert(more.begin(), more.end());
     return fitSchedule(step.schedule(family, problem), packed, unit(), step.rows);
   }
 };
@@ -63,9 +64,6 @@ struct MoeOperands {
   Value x, ids, groups, weights;
   RowBuffer residual;
 };
-
-LaunchArgument read(Value value) { return {value, planir::Access::Read}; }
-LaunchArgument write(Value value) { return {value, planir::Access::Write}; }
 
 /// The launches of one layer's experts. The steps are called in the order in which they stand: each
 /// reads what the ones before have set.

@@ -83,7 +83,7 @@ struct Groups::Share {
     to = kb.min(kb.add(from, size), entries);
   }
 
-  /// For each tile of entries from i on: 1 where `is` says so of an id, else 0.
+  /// Calls `body` with the ids of the entries from i on, of which the first `left` count.
   Values each(ValueRange start,
               function_ref<Values(Value i, Value idsOfTile, Value left, ValueRange carried)> body) {
     return kb.forLoop(from, to, lanes, start, [&](Value i, ValueRange carried) {
@@ -122,7 +122,7 @@ void Groups::emitExpert(Value ids, Value entries, Value expert,
   auto isEarlier = [&](Value id) { return kb.less(id, own); };
 
   // Entries of earlier experts come first, of its own those of earlier warps.
-  Value none = kb.map(share.number, share.row, [&](ValueRange) { return kb.i32(0); });
+  Value none = kb.fill(kb.i32(0), 1, Share::lanes);
   Values counted = share.each({none, none}, [&](Value, Value tile, Value left, ValueRange carried) {
     return Values{share.sum(carried[0], share.where(tile, left, isEarlier)),
                   share.sum(carried[1], share.where(tile, left, isOwn))};

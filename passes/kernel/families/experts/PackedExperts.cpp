@@ -9,9 +9,6 @@ using llvm::formatv;
 
 namespace m3c::kernel {
 
-static LaunchArgument read(Value value) { return {value, planir::Access::Read}; }
-static LaunchArgument write(Value value) { return {value, planir::Access::Write}; }
-
 //===- Tiles ----------------------------------------------------------------------------------===//
 
 void ExpertTiles::note(Value expert, Value begin, Value end) {
@@ -137,9 +134,30 @@ Value PackedExperts::pack(Value x, int64_t k, int64_t tileRows, bool listed, Str
   return stages;
 }
 
-/// A work item for each tile and each of its panels: stages times a weight into `out`.
-void PackedExperts::launchProduct(tile::KernelOp kernel, Value stages, const PackedWeight &weight,
-                                  const Schedule &schedule, Value out, StringRef label) {
+/// A work item for each tile and each of its panels: the rows packed in `stages` times a weight
+/// into `out`.
+void PackedExperts::launchProduct(StringRef family, const PackedWeight &weight, Value stages,
+                                  const Schedule &schedule, int64_t width, Value out,
+                                  StringRef label, ProductBody body) {
+  MLIRContext *context = step.module.getContext();
+  std::string name = formatv("{0}_{1}{2}_top{3}{4}", family, spell(weight), spell(schedule),
+                             moe.topK, spellElements(moe.element));
+  tile::KernelOp kernel = step.kernel(name, [&] {
+    SmallVector<Type> types = {stagesType(context, schedule)};
+    llvm::append_range(types, weightParameterTypes(context, weight));
+    types.push_back(rowsType(context, width, moe.element));
+    TileKernel tiled(step, name, family, schedule, moe, types);
+    KernelBuilder &kb = tiled.kb;
+    unsigned next = 4;
+    WeightView view = bindWeight(kb, weight, next);
+    Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
+    return tiled.build([&](Value expert, Value begin, Value end) {
+      Value first = kb.add(kb.mul(expert, weight.panels), panel);
+      Product product{view, kb.parameter(3), begin, end, first, {}, schedule};
+      product.tileOfX = tiled.tile;
+      body(kb, tiled.groups, product, panel, expert, kb.parameter(next));
+    });
+  });
   SmallVector<LaunchArgument> arguments = {read(step.batch(planir::BatchArray::Counts)),
                                            read(groups), read(owners), read(stages)};
   addWeightArguments(step, weight, arguments);
@@ -149,54 +167,21 @@ void PackedExperts::launchProduct(tile::KernelOp kernel, Value stages, const Pac
 }
 
 void PackedExperts::launchUp(Value x, const Schedule &schedule, Value z, StringRef label) {
-  MLIRContext *context = step.module.getContext();
   Value stages = pack(x, moe.hidden, schedule.at("rows"), true, label);
-  std::string name = formatv("experts_up_{0}{1}_top{2}{3}", spell(moe.up), spell(schedule),
-                             moe.topK, spellElements(moe.element));
-  tile::KernelOp kernel = step.kernel(name, [&] {
-    SmallVector<Type> types = {stagesType(context, schedule)};
-    llvm::append_range(types, weightParameterTypes(context, moe.up));
-    types.push_back(rowsType(context, moe.width(), moe.element));
-    TileKernel tiled(step, name, "experts_up", schedule, moe, types);
-    KernelBuilder &kb = tiled.kb;
-    unsigned next = 4;
-    WeightView up = bindWeight(kb, moe.up, next);
-    Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
-    return tiled.build([&](Value expert, Value begin, Value end) {
-      Product product{up, kb.parameter(3), begin, end, kb.add(kb.mul(expert, moe.up.panels), panel),
-                      {}, schedule};
-      product.tileOfX = tiled.tile;
-      emitUpProduct(kb, product, panel, kb.parameter(next), expert, moe);
-    });
-  });
-  launchProduct(kernel, stages, moe.up, schedule, z, label);
+  launchProduct("experts_up", moe.up, stages, schedule, moe.width(), z, label,
+                [&](KernelBuilder &kb, Groups &, const Product &product, Value panel, Value expert,
+                    Value out) { emitUpProduct(kb, product, panel, out, expert, moe); });
 }
 
 void PackedExperts::launchDown(Value z, const Schedule &schedule, Value y, StringRef label) {
-  MLIRContext *context = step.module.getContext();
   Value stages = pack(z, moe.width(), schedule.at("rows"), false, label);
-  std::string name = formatv("experts_down_{0}{1}_top{2}{3}", spell(moe.down), spell(schedule),
-                             moe.topK, spellElements(moe.element));
-  tile::KernelOp kernel = step.kernel(name, [&] {
-    SmallVector<Type> types = {stagesType(context, schedule)};
-    llvm::append_range(types, weightParameterTypes(context, moe.down));
-    types.push_back(rowsType(context, moe.hidden, moe.element));
-    TileKernel tiled(step, name, "experts_down", schedule, moe, types);
-    KernelBuilder &kb = tiled.kb;
-    unsigned next = 4;
-    WeightView down = bindWeight(kb, moe.down, next);
-    Value panel = kb.mul(kb.blockId(tile::Axis::X), schedule.at("panels"));
-    return tiled.build([&](Value expert, Value begin, Value end) {
-      Value scale = down.global ? kb.loadScalar(down.global, {expert}) : Value();
-      Product product{
-          down, kb.parameter(3), begin, end, kb.add(kb.mul(expert, moe.down.panels), panel),
-          {},   schedule};
-      product.tileOfX = tiled.tile;
-      emitDownProduct(kb, product, scale, kb.parameter(next), kb.mul(panel, panelOutputs),
-                      tiled.groups);
-    });
-  });
-  launchProduct(kernel, stages, moe.down, schedule, y, label);
+  launchProduct("experts_down", moe.down, stages, schedule, moe.hidden, y, label,
+                [&](KernelBuilder &kb, Groups &entries, const Product &product, Value panel,
+                    Value expert, Value out) {
+                  Value global = product.weight.global;
+                  Value scale = global ? kb.loadScalar(global, {expert}) : Value();
+                  emitDownProduct(kb, product, scale, out, kb.mul(panel, panelOutputs), entries);
+                });
 }
 
 //===- Sum ------------------------------------------------------------------------------------===//

@@ -55,8 +55,12 @@ struct PackedExperts {
 
 private:
   Value pack(Value x, int64_t k, int64_t tileRows, bool listed, llvm::StringRef label);
-  void launchProduct(tile::KernelOp kernel, Value stages, const PackedWeight &weight,
-                     const Schedule &schedule, Value out, llvm::StringRef label);
+  using ProductBody =
+      llvm::function_ref<void(KernelBuilder &kb, Groups &groups, const Product &product,
+                              Value panel, Value expert, Value out)>;
+  void launchProduct(llvm::StringRef family, const PackedWeight &weight, Value stages,
+                     const Schedule &schedule, int64_t width, Value out, llvm::StringRef label,
+                     ProductBody body);
   int64_t tiles(int64_t tileRows) const;
 };
 
