@@ -95,8 +95,9 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
   }
 
   /// Choices that are on or off, with switchableForms(); numbers that may be 0.
-  static constexpr StringLiteral switches[] = {"apart", "flat",     "meet",  "pair",       "roll",
-                                               "split", "straight", "widen", "with_router"};
+  static constexpr StringLiteral switches[] = {"all_rows", "apart",      "flat",  "meet",
+                                               "pair",     "roll",       "split", "straight",
+                                               "widen",    "with_router"};
   static constexpr StringLiteral numbersFromNone[] = {"ahead", "early", "product", "ring"};
   static bool isSwitch(StringRef choice) {
     return llvm::is_contained(switches, choice) ||

@@ -127,11 +127,11 @@ void StepLowering::tap(planir::TapKind kind, int64_t layer, int64_t rowBytes, Va
 }
 
 /// A choice that a kernel's name and schedule do not say: no registers for roles, one warp that
-/// brings pages, parts of each row.
+/// brings pages, parts of each row or tile.
 static bool goesWithoutSaying(StringRef choice, int64_t value) {
   if (choice == "loaders")
     return value == 1;
-  return (choice == "flat" || choice.ends_with("_registers")) && !value;
+  return (choice == "flat" || choice == "all_rows" || choice.ends_with("_registers")) && !value;
 }
 
 StepLowering::Offer StepLowering::offer(StringRef family, const Schedule &problem) const {

@@ -123,10 +123,14 @@ const Row rowTable[] = {
     {"sm_107a", "index_score", 4, 8, true, budgeted(exact), none, 1},
     {"sm_107a", "index_score", 2, 16, true, budgeted(exact), none, 1},
     {"sm_107a", "attention", 4, 1, true, byTable, none, 3},
-    {"sm_107a", "attention", 1, 8, true, byTable, none, 3},
     {"sm_107a", "attention", 1, 1, false, byTable, none, 3},
-    {"sm_107a", "attention", 4, 16, true, byTable, none, 3},
-    {"sm_107a", "attention", 4, 16, false, byTable, none, 2}, // flat
+    // Flat.
+    {"sm_107a", "attention", 1, 8, true, byTable, none, 2},
+    {"sm_107a", "attention", 4, 16, true, byTable, none, 2},
+    {"sm_107a", "attention", 4, 16, false, byTable, none, 2},
+    {"sm_107a", "attention", 4, 16, true, byTable, none, 3, {"attention.flat=0"}},
+    // Blocks of several tiles of rows, each tile with parts of its own.
+    {"sm_107a", "index_score", 4, 8, true, budgeted(exact), none, 1, {"index_score.all_rows=0"}},
     // Sixteen waves of a compute unit; with pages that rows share four waves, with all
     // registers.
     {"gfx950", "index_score", 1, 1, true, waveScores, notOnWaves, 1},

@@ -124,6 +124,31 @@ TEST(IndexTopk, DecodeRowsOfTargetsThatHaveNoOther) {
   }
 }
 
+/// Blocks of all rows shared out together, more rows of one sequence than a product has columns
+/// among them, give the scores that tiles of rows give with parts of their own.
+TEST(IndexTopk, ScoresOfAllRowsAreThoseOfTiles) {
+  std::vector<RowAt> rows = {{0, 4000}, {1, 3}, {2, 900}};
+  for (const RowAt &row : chunkOf(3, 1200, 11))
+    rows.push_back(row);
+  SceneSpec spec = small(rows);
+  spec.cache.kvHeads = 4;
+  spec.heads = 16;
+  Scene scene(spec);
+  for (const std::string &chip : incompleteChips()) {
+    auto scoresWith = [&](const char *choice) {
+      KernelProgram &built = program(spec, chip, 16, {choice});
+      built.run(scene.input());
+      std::span<const float> found = built.buffer<float>("block_scores");
+      std::vector<float> scores;
+      for (size_t list = 0; list < 4 * rows.size(); ++list)
+        for (int32_t block = 0; block <= rows[list / 4].position / 128; ++block)
+          scores.push_back(found[list * 32 + size_t(block)]); // 32 blocks of the longest row
+      return scores;
+    };
+    EXPECT_EQ(scoresWith("index_score.all_rows=1"), scoresWith("index_score.all_rows=0")) << chip;
+  }
+}
+
 /// Warps take pages in turn, and there are stages that another warp had the time before: they must
 /// not be taken for filled while that one's page is still on its way.
 TEST(IndexTopk, WarpsThatTakeTurnsHoweverPagesLand) {

@@ -31,18 +31,16 @@ int64_t mostFlatParts(int64_t units, int64_t rows, int64_t heads, int64_t select
   return selected ? std::min(most, rows * selectionParts) : most;
 }
 
-int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected,
-                     int64_t rowUnits) {
-  int64_t parts = mostFlatParts(units, rows, heads, selected);
-  if (rows == 1 || partsFor(units, heads) == 1)
+int64_t flatPartsFor(const AttentionPlaces &places, int64_t rows, int64_t heads, int64_t selected) {
+  int64_t all = places.units * places.flat, parts = mostFlatParts(all, rows, heads, selected);
+  if (rows == 1 || partsFor(all, heads) == 1)
     return 0;
   if (!selected || !parts)
     return parts;
-  if (!rowUnits)
-    rowUnits = units;
-  int64_t ofRow = partsOfSelection(rowUnits, rows * heads);
-  int64_t byRows = ceilDiv(rows * heads * ofRow, rowUnits) * ceilDiv(selected, ofRow);
-  return ceilDiv(rows * selected, parts) < byRows ? parts : 0;
+  int64_t ofRow = partsOfSelection(places.units * places.ofRows, rows * heads);
+  int64_t byRows = ceilDiv(rows * heads * ofRow, places.units) * ceilDiv(selected, ofRow);
+  int64_t flat = ceilDiv(parts * heads, places.units) * ceilDiv(rows * selected, parts);
+  return flat <= byRows ? parts : 0;
 }
 
 std::vector<std::vector<WorkRun>> planWork(std::span<const int64_t> tiles, int64_t parts) {

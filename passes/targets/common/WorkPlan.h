@@ -55,14 +55,18 @@ std::vector<std::vector<WorkRun>> planFlat(std::span<const int64_t> tiles, int64
 /// Requests whose tiles planFlat lays end to end, at most: kernels keep a number of each.
 constexpr int64_t mostFlatRequests = 256;
 
+/// Multiprocessors or compute units, and how many work items of attention stand on each.
+struct AttentionPlaces {
+  int64_t units;
+  int64_t flat = 1, ofRows = 1; ///< with stretches, with parts of rows
+};
+
 /// Parts of planFlat for `rows` rows of each of `heads` KV heads, so that their work items fill the
-/// units; 0 where parts of each row are as good, or rows too many. Rows attend to all of their
-/// pages, or to `selected` ones: then flat parts are wanted where the longest of them has fewer
-/// pages than a unit would have in parts of rows, with every selection full. Where more work items
-/// with parts of rows fit a multiprocessor, these have `rowUnits` units (0: as many).
-int64_t flatPartsFor(int64_t units, int64_t rows, int64_t heads, int64_t selected,
-                     int64_t rowUnits = 0);
-/// The same where they are wanted in any case; 0 where rows are too many.
+/// places; 0 where it is one row, whose parts are equal, where rows are too many, and where a
+/// unit would have more pages than with parts of rows: of all pages of rows never, of `selected`
+/// ones with every selection full.
+int64_t flatPartsFor(const AttentionPlaces &places, int64_t rows, int64_t heads, int64_t selected);
+/// The same where they are wanted in any case; 0 where rows are too many. `units`: all places.
 int64_t mostFlatParts(int64_t units, int64_t rows, int64_t heads, int64_t selected);
 
 /// How many of `most` parts planFlat is given. Requests that read the same memory, as rows of one

@@ -3,6 +3,7 @@
 #include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/gpu/FlatRing.h"
 #include "passes/targets/common/gpu/PlainSchedules.h"
+#include "passes/targets/common/gpu/ScoreParts.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,7 +23,7 @@ constexpr int64_t besideRing = 10 * 1024;
 Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
   int64_t rows = problem.at("rows"), heads = problem.at("kv_heads");
   int64_t page = problem.at("page_bytes"), units = chip.facts.units;
-  int64_t selected = problem.at("selected"), flat = flatPartsFor(problem, units);
+  int64_t selected = problem.at("selected"), flat = flatPartsFor(problem, {units});
   int64_t ringBytes = chip.sharedBytes - besideRing;
   if (flat) {
     constexpr int64_t consumers = 4; // twelve would have too few registers
@@ -62,11 +63,12 @@ Schedule sharedAttention(const Schedule &problem, const Chip &chip) {
 Schedule matrixScores(const Schedule &problem, const Chip &chip) {
   int64_t columns = chip.matrix.columns, tileRows = columns / problem.at("heads");
   int64_t rows = problem.at("rows"), tiles = (rows + tileRows - 1) / tileRows;
-  return {{"columns", rows >= 2 * tileRows ? 2 * columns : columns},
-          {"consumers", 12},
-          {"loaders", 4},
-          {"stages", (chip.sharedBytes - besideRing) / problem.at("page_bytes")},
-          {"parts", partsFor(chip.facts.units, tiles)}};
+  Schedule schedule = scoreParts(problem, chip.facts.units, tiles);
+  schedule.insert({{"columns", rows >= 2 * tileRows ? 2 * columns : columns},
+                   {"consumers", 12},
+                   {"loaders", 4},
+                   {"stages", (chip.sharedBytes - besideRing) / problem.at("page_bytes")}});
+  return schedule;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/gpu/FlatRing.h"
 #include "passes/targets/common/gpu/PlainSchedules.h"
+#include "passes/targets/common/gpu/ScoreParts.h"
 #include "passes/targets/common/nvidia/NvidiaSchedules.h"
 
 namespace m3c {
@@ -23,7 +24,7 @@ Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
                        {"dequantise_registers", 0},
                        {"feed_registers", 0},
                        {"flat", 0}};
-  if (int64_t flat = flatPartsFor(problem, units)) {
+  if (int64_t flat = flatPartsFor(problem, {units})) {
     schedule["parts"] = flat;
     schedule["flat"] = 1;
     schedule["merge"] = 12;
@@ -40,15 +41,16 @@ Schedule tensorScores(const Schedule &problem, const Chip &chip) {
   bool wide = rows * heads > 16;
   int64_t columns = wide ? 32 : 16;
   int64_t tiles = (rows * heads + columns - 1) / columns;
-  return {{"columns", columns},
-          {"stages", 4},
-          {"tensor_stages", 4},
-          {"pair", 0},
-          {"parts", partsFor(residents * chip.facts.units, tiles)},
-          {"residents", residents},
-          {"score_registers", wide ? 104 : 0},
-          {"dequantise_registers", wide ? 88 : 0},
-          {"feed_registers", wide ? 48 : 0}};
+  Schedule schedule = scoreParts(problem, residents * chip.facts.units, tiles);
+  schedule.insert({{"columns", columns},
+                   {"stages", 4},
+                   {"tensor_stages", 4},
+                   {"pair", 0},
+                   {"residents", residents},
+                   {"score_registers", wide ? 104 : 0},
+                   {"dequantise_registers", wide ? 88 : 0},
+                   {"feed_registers", wide ? 48 : 0}});
+  return schedule;
 }
 
 } // namespace

@@ -47,13 +47,12 @@ static Schedule scores(const Schedule &problem, const Chip &chip) {
   return schedule;
 }
 
-/// Three work items of a multiprocessor, or two with flat parts, also of selections where the
-/// longest of these has fewer pages nevertheless. Of 16 rows × 4 KV heads × 16 pages parts of rows
-/// have 2 at most, stretches 3.
+/// Three work items of a multiprocessor, or two with flat parts. Of 16 rows × 4 KV heads × 16 pages
+/// a multiprocessor has 6 at most either way.
 static Schedule attention(Schedule problem, const Chip &chip) {
   constexpr int64_t consumers = 4;
   int64_t units = chip.facts.units;
-  bool flat = flatPartsFor(problem, units * flatAttenders, true, units * attenders) > 0;
+  bool flat = flatPartsFor(problem, {units, flatAttenders, attenders}) > 0;
   int64_t residents = flat ? flatAttenders : attenders, ring = flat ? flatRing : attenderRing;
   problem["flat"] = flat;
   PageChip items = {units * residents, ring, 1};

@@ -253,8 +253,11 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
   // FP32 activations are for kernels whose results are the CPU's bits.
   bool matrix =
       problem.count("matrix") && problem.at("matrix") && problem.at("activation_bits") == 16;
-  if (family == "index_score" && matrix)
-    return tuned(matrixScores(problem, {chip.facts.units, 184 * 1024}));
+  if (family == "index_score" && matrix) {
+    PageChip items = {chip.facts.units, 184 * 1024};
+    items.scoresOfAllRows = false; // tiles were measured with parts of their own
+    return tuned(matrixScores(problem, items));
+  }
   if (family == "index_score")
     return plainScores(problem);
   if (family == "attention" && matrix) {

@@ -24,8 +24,9 @@ public:
         loaders(loadersOf(schedule)), scoreRegisters(choiceOf(schedule, "score_registers")),
         loadRegisters(choiceOf(schedule, "load_registers")), product(productOf(schedule)),
         stages(schedule.at("stages")), turns(ringTurns(unit, consumers)),
-        tileRows(matrixScoreRows(shape, unit)), partsOfNarrow(schedule.at("parts")), batch(kb),
-        query(kb.parameter(4)), pool(kb.parameter(5)), scores(kb.parameter(6)) {
+        allRows(sharesAllRows(schedule)), tileRows(matrixScoreRows(shape, unit)),
+        partsOfNarrow(schedule.at("parts")), batch(kb), query(kb.parameter(4)),
+        pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(consumers + loaders));
   }
 
@@ -36,7 +37,8 @@ public:
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
     chooseRows();
     kb.when(kb.less(firstRow, endRow), [&] {
-      readRows();
+      if (!allRows)
+        readRows();
       kb.barrier(); // the ring's barriers are made
       kb.roles([&] {
         kb.role("score", {consumers, scoreRegisters}, [&] { score(); });
@@ -51,6 +53,11 @@ private:
   /// tiles as there are groups are of one sequence, their work items take all these rows and share
   /// the blocks instead: a page is then dequantised once for all groups.
   void chooseRows() {
+    if (allRows) {
+      firstRow = kb.index(0), endRow = batch.rows;
+      part = kb.blockId(tile::Axis::Y), parts = kb.index(partsOfNarrow);
+      return;
+    }
     Value narrow = kb.blockId(tile::Axis::X), part0 = kb.blockId(tile::Axis::Y);
     Value first = kb.mul(narrow, tileRows);
     Value narrowEnd = kb.min(kb.add(first, tileRows), batch.rows);
@@ -98,6 +105,8 @@ private:
   }
 
   Run runFrom(Value row, Value use, Value firstPart) {
+    if (allRows)
+      readRows();
     Run run;
     run.row = row;
     run.use = use;
@@ -113,6 +122,8 @@ private:
     Value length = kb.sub(endRow, firstRow);
     run.end = kb.add(firstRow, kb.selectf(kb.less(past, kb.index(-lanes)), length,
                                           kb.min(kb.sub(kb.index(0), past), length)));
+    if (allRows) // as many as the columns hold
+      run.end = kb.min(run.end, kb.add(row, groups * tileRows));
     Value last = kb.toI32(kb.sub(run.end, firstRow));
     auto inRun = [&](Value lane) { return kb.both(kb.atLeast(lane, first), kb.less(lane, last)); };
     Value most = largest(
@@ -129,6 +140,8 @@ private:
   }
 
   void eachRun(function_ref<void(const Run &)> body) {
+    if (allRows)
+      return eachRunOfAll(body);
     Values start = {kb.index(0), kb.index(0)};
     kb.forLoop(firstRow, endRow, 1, start, [&](Value row, ValueRange carried) {
       Value before = kb.max(kb.add(row, -1), firstRow);
@@ -142,6 +155,24 @@ private:
             body(run);
             return Values{kb.add(run.use, run.count), run.nextFirst};
           });
+    });
+  }
+
+  /// What the batch says is read again for each run: kept over the products it would cost them
+  /// registers, which four groups of columns do not leave on every chip.
+  void eachRunOfAll(function_ref<void(const Run &)> body) {
+    Values start = {firstRow, kb.index(0), kb.index(0)};
+    kb.forLoop(firstRow, kb.index(lanes), 1, start, [&](Value row, ValueRange carried) {
+      endRow = kb.loadIndex(batch.counts, {kb.index(0)});
+      return kb.choose(
+          kb.both(kb.equal(row, carried[0]), kb.less(row, endRow)),
+          [&] {
+            Run run = runFrom(row, carried[1], carried[2]);
+            Values next = {run.end, kb.add(run.use, run.count), run.nextFirst};
+            body(run);
+            return next;
+          },
+          [&] { return Values(carried.begin(), carried.end()); });
     });
   }
 
@@ -247,13 +278,12 @@ private:
                                       return one;
                                     });
     kb.release(ring, use);
+    Value tableLength = allRows ? kb.loadIndex(batch.counts, {kb.index(3)}) : batch.tableLength;
     for (int64_t g = 0; g < groups; ++g) {
       Value column = kb.index(g * groupColumns);
-      Value at =
-          kb.add(kb.mul(kb.add(kb.mul(run.row, shape.heads), column), batch.tableLength), block);
+      Value at = kb.add(kb.mul(kb.add(kb.mul(run.row, shape.heads), column), tableLength), block);
       tile::StoreColumnsOp::create(kb.builder(), m.columnsMax(best[size_t(g)]), scores,
-                                   ValueRange{at}, batch.tableLength,
-                                   kb.sub(queries.columns, column));
+                                   ValueRange{at}, tableLength, kb.sub(queries.columns, column));
     }
   }
 
@@ -306,7 +336,9 @@ private:
   const int64_t groupColumns; ///< of one accumulator; a tile has several where rows share pages
   const int64_t groups, consumers, loaders, scoreRegisters, loadRegisters;
   const CodeProduct product;
-  const int64_t stages, turns, tileRows, partsOfNarrow;
+  const int64_t stages, turns;
+  const bool allRows;
+  const int64_t tileRows, partsOfNarrow;
   BatchRows batch;
   Value query, pool, scores, ring, table, pages;
   Value firstRow, endRow, part, parts, sequences, positions, token;
@@ -314,9 +346,14 @@ private:
 
 } // namespace
 
-LogicalResult checkScoreColumns(Location location, const IndexShape &shape,
+bool sharesAllRows(const Schedule &schedule) { return choiceOf(schedule, "all_rows"); }
+
+LogicalResult checkScoreColumns(Location location, const IndexShape &shape, int64_t stepRows,
                                 const Schedule &schedule, const MatrixUnit &unit) {
   int64_t columns = schedule.at("columns");
+  if (sharesAllRows(schedule) && stepRows > lanes)
+    return emitError(location) << "index_score with all_rows=1 in a step of " << stepRows
+                               << " rows: a warp numbers up to " << lanes;
   if (schedule.count("tensor_stages")) {
     if (columns == 16 || columns == 32)
       return success();

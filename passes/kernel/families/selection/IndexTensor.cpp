@@ -24,7 +24,7 @@ public:
       : kb(kb), t(kb, productOf(schedule), isPair(schedule)), cache(cache), shape(shape),
         roles(schedule, "score"), columns(schedule.at("columns")),
         stages(schedule.at("tensor_stages")), rawStages(schedule.at("stages")),
-        tileRows(columns / shape.heads), pages(t.pair ? 2 : 1),
+        tileRows(columns / shape.heads), allRows(sharesAllRows(schedule)), pages(t.pair ? 2 : 1),
         parts(llvm::divideCeil(schedule.at("parts"), pages)), batch(kb), query(kb.parameter(4)),
         pool(kb.parameter(5)), scores(kb.parameter(6)) {
     kb.kernel().setWarps(uint64_t(roles.warps()));
@@ -41,7 +41,7 @@ public:
     tops = kb.alloc({2, laneWarps, columns}, kb.f32Type());
     positions = kb.alloc({laneWarps, columns}, kb.i32Type());
     firstRow = kb.mul(kb.blockId(tile::Axis::X), tileRows);
-    endRow = kb.min(kb.add(firstRow, tileRows), batch.rows);
+    endRow = allRows ? batch.rows : kb.min(kb.add(firstRow, tileRows), batch.rows);
     part = kb.blockId(tile::Axis::Y);
     rank = kb.clusterRank();
     kb.when(kb.less(firstRow, endRow), [&] {
@@ -70,6 +70,8 @@ private:
                    [&](Value next, ValueRange carried) {
                      Value same = kb.equal(kb.loadIndex(batch.sequences, {next}), run.sequence);
                      Value extends = kb.both(kb.equal(carried[0], next), same);
+                     if (allRows) // as many as the columns hold
+                       extends = kb.both(extends, kb.less(next, kb.add(row, tileRows)));
                      Value at = batch.position(next);
                      return Values{kb.selectf(extends, kb.add(next, 1), carried[0]),
                                    kb.selectf(extends, kb.min(carried[1], at), carried[1]),
@@ -259,6 +261,7 @@ private:
   const IndexShape &shape;
   const TensorRoles roles;
   const int64_t columns, stages, rawStages, tileRows;
+  const bool allRows;
   const int64_t pages; ///< of a product, one of each work item
   const int64_t parts; ///< work items, or pairs of them, that share the steps of a tile
   BatchRows batch;

@@ -18,8 +18,9 @@ bool tensorScoresServe(const IndexShape &shape, m3::CacheType cache, Value query
 /// (raw pages), `tensor_stages` (dequantised ones, no fewer), `parts`, `product` (CodeProduct:
 /// Multiply or Detour), `score_registers`, `dequantise_registers`, `feed_registers` (TensorRoles;
 /// 0: those that a work item begins with); `pair`: work items stand in twos, a cluster each, and
-/// products are of a page of both, with half of the queries in the shared memory of each. Products
-/// are exact, so are scores whose sums fit FP32.
+/// products are of a page of both, with half of the queries in the shared memory of each;
+/// `all_rows` as there (IndexMatrix.h), for any number of rows. Products are exact, so are scores
+/// whose sums fit FP32.
 void emitTensorScores(KernelBuilder &kb, const CachePages &cache, const IndexShape &shape,
                       const Schedule &schedule);
 

@@ -39,8 +39,8 @@ public:
 
   /// The buffer of the scores.
   FailureOr<Value> lower() {
-    if ((matrix || tensor) &&
-        failed(checkScoreColumns(step.module.getLoc(), shape, schedule, step.chip.matrix)))
+    if ((matrix || tensor) && failed(checkScoreColumns(step.module.getLoc(), shape, step.rows,
+                                                       schedule, step.chip.matrix)))
       return failure();
     if (matrix && !tensor &&
         failed(checkLoaders(step.module.getLoc(), "index_score", schedule, step.chip.matrix,
@@ -63,13 +63,16 @@ private:
   Schedule problem() {
     const bool serves =
         shape.heads <= step.chip.matrix.columns && StagedSlot::serves(cache.type, shape.dims);
-    return {{"heads", shape.heads},
-            {"dims", shape.dims},
-            {"page_bytes", cache.indexSlotBytes},
-            {"cache_bits", cache.bits()},
-            {"activation_bits", query.element.getIntOrFloatBitWidth()},
-            {"matrix", serves},
-            {"tensor", serves && tensorScoresServe(shape, cache.type, op.getQuery())}};
+    Schedule problem = {{"heads", shape.heads},
+                        {"dims", shape.dims},
+                        {"page_bytes", cache.indexSlotBytes},
+                        {"cache_bits", cache.bits()},
+                        {"activation_bits", query.element.getIntOrFloatBitWidth()},
+                        {"matrix", serves},
+                        {"tensor", serves && tensorScoresServe(shape, cache.type, op.getQuery())}};
+    if (std::optional<int64_t> asked = step.overrideOf("index_score.all_rows"))
+      problem["all_rows"] = *asked;
+    return problem;
   }
 
   tile::KernelOp kernel() {
@@ -102,11 +105,12 @@ private:
     return types;
   }
 
-  /// Tiles of rows × parts of the blocks.
+  /// Tiles of rows, or all rows, × parts of the blocks.
   SmallVector<planir::GridDim> grid() {
-    int64_t rows = tensor   ? schedule.at("columns") / shape.heads
-                   : matrix ? matrixScoreRows(shape, step.chip.matrix)
-                            : schedule.at("rows");
+    int64_t rows = sharesAllRows(schedule) ? step.rows
+                   : tensor                ? schedule.at("columns") / shape.heads
+                   : matrix                ? matrixScoreRows(shape, step.chip.matrix)
+                                           : schedule.at("rows");
     planir::GridDim parts = {0, matrix || tensor ? 0 : schedule.at("blocks_per_item")};
     if (matrix || tensor)
       parts.count = schedule.at("parts");

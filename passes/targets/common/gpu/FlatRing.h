@@ -7,16 +7,15 @@
 
 namespace m3c {
 
-/// Flat parts for a chip of so many units, 0 for parts of rows: what the user asked for (the
-/// problem's `flat`), else what is shorter; of selections only where the target wants them.
-/// `rowUnits`: units of parts of rows, where they are others.
-inline int64_t flatPartsFor(const Schedule &problem, int64_t units, bool selections = true,
-                            int64_t rowUnits = 0) {
+/// Flat parts for these places, 0 for parts of rows: what the user asked for (the problem's
+/// `flat`), else as the plan says; of selections only where the target wants them.
+inline int64_t flatPartsFor(const Schedule &problem, const AttentionPlaces &places,
+                            bool selections = true) {
   int64_t rows = problem.at("rows"), heads = problem.at("kv_heads");
   int64_t selected = problem.at("selected");
   if (auto asked = problem.find("flat"); asked != problem.end())
-    return asked->second ? mostFlatParts(units, rows, heads, selected) : 0;
-  return selected && !selections ? 0 : flatPartsFor(units, rows, heads, selected, rowUnits);
+    return asked->second ? mostFlatParts(places.units * places.flat, rows, heads, selected) : 0;
+  return selected && !selections ? 0 : flatPartsFor(places, rows, heads, selected);
 }
 
 /// Stages of one page each that fit `bytes` of shared memory. The sums of `consumers` warps lie

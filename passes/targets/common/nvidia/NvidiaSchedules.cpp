@@ -2,6 +2,7 @@
 
 #include "passes/targets/common/WorkPlan.h"
 #include "passes/targets/common/gpu/FlatRing.h"
+#include "passes/targets/common/gpu/ScoreParts.h"
 
 #include <algorithm>
 
@@ -9,7 +10,7 @@ namespace m3c {
 
 /// Flat parts; nothing where parts of rows are as good.
 static Schedule flatAttention(const Schedule &problem, const PageChip &chip) {
-  int64_t parts = flatPartsFor(problem, chip.units, chip.flatSelections);
+  int64_t parts = flatPartsFor(problem, {chip.units}, chip.flatSelections);
   if (!parts)
     return {};
   return {{"consumers", chip.flatConsumers},
@@ -60,13 +61,13 @@ Schedule matrixScores(const Schedule &problem, const PageChip &chip) {
   bool wide = rows >= 4 * tileRows;
   const int64_t stages = chip.ringBytes / problem.at("page_bytes");
   const int64_t most = std::min<int64_t>(wide ? 11 : 15, stages); // a stage for each, or more
-  return {{"columns", wide ? 32 : 8},
-          {"consumers", most},
-          {"loaders", 1},
-          {"score_registers", 0},
-          {"load_registers", 0},
-          {"stages", stages},
-          {"parts", partsFor(chip.units, tiles)}};
+  Schedule schedule = {{"columns", wide ? 32 : 8}, {"consumers", most},   {"loaders", 1},
+                       {"score_registers", 0},     {"load_registers", 0}, {"stages", stages}};
+  if (chip.scoresOfAllRows)
+    schedule.merge(scoreParts(problem, chip.units, tiles));
+  else
+    schedule["parts"] = partsFor(chip.units, tiles);
+  return schedule;
 }
 
 } // namespace m3c

@@ -16,6 +16,7 @@ struct PageChip {
   int64_t flatBytes = 216 * 1024;
   int64_t flatConsumers = 8;
   bool flatSelections = true;
+  bool scoresOfAllRows = true; ///< block scores may be shared out over all rows (scoreParts)
 };
 
 /// Attention of single rows. With few rows the pages of one are shared by the work items that fill
@@ -24,7 +25,8 @@ struct PageChip {
 Schedule matrixAttention(const Schedule &problem, const PageChip &chip);
 
 /// Block scores. A tile has rows that fill eight columns; four tiles of one sequence go together.
-/// Pages are shared out over the work items that fill the chip.
+/// Pages are shared out over the work items that fill the chip: those of all rows, or of each tile
+/// over its own.
 Schedule matrixScores(const Schedule &problem, const PageChip &chip);
 
 } // namespace m3c

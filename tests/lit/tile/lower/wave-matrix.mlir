@@ -77,8 +77,11 @@
 // SHARED: tile.ring_memory
 // SHARED: tile.arrive
 // SHARED: plan.launch @attention_{{.*}}grid [8, 2, 2]
+// Two tiles of eight rows, whose blocks are shared out over all work items.
+// APART: tile.kernel @index_score_{{.*}}_all_rows1_columns32_{{.*}}_parts256_
 // APART-NOT: shared_rows
-// APART: tile.kernel @attention_{{.*}}_consumers8_loaders4
+// APART: tile.kernel @attention_{{.*}}_consumers4_flat1_loaders4
+// APART: plan.launch @index_score_{{.*}}grid [1, 256, 1]
 
 // PLAIN: tile.kernel @index_score_{{.*}}_lanes16
 // PLAIN-NOT: chip =
