@@ -297,7 +297,8 @@ TEST(Attention, RegistersOfRolesChangeNothing) {
     const char *chip;
     std::vector<std::string> schedule;
   };
-  const std::vector<std::string> plain = {"attention.tensor=0", "index_score.tensor=0"};
+  const std::vector<std::string> plain = {"attention.tensor=0", "index_score.tensor=0",
+                                          "attention.flat=0"};
   // Of 12 warps with 168 registers at the beginning, 16 with 128, two times 8 with 128, three times
   // 8 with 80.
   const std::vector<std::string> one = {
