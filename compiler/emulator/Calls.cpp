@@ -66,6 +66,10 @@ void fenceBarriers(m3emu::Thread *thread) {
   M3C_CALLER(thread);
   cluster.copies().fenceBarriers(caller);
 }
+void awaitLaunch(m3emu::Thread *thread) {
+  M3C_CALLER(thread);
+  cluster.awaitLaunch(caller);
+}
 void countIn(m3emu::Thread *thread) {
   M3C_CALLER(thread);
   cluster.countIn(caller);
@@ -207,21 +211,52 @@ void setRegisters(m3emu::Thread *thread, const char *what, unsigned count, unsig
 } // namespace
 
 const m3emu::Calls &calls() {
-  static constexpr m3emu::Calls table = {meet,           readShared,     writeShared,
-                                         checkGlobal,    fail,           barrier,
-                                         barrierOr,      clusterBarrier, arriveAtCluster,
-                                         awaitCluster,   initBarrier,    fenceBarriers,
-                                         arrive,         arriveAtPeer,   waitBarrier,
-                                         testBarrier,    startCounter,   raise,
-                                         awaitCounter,   countIn,        copyAsync,
-                                         commitCopies,   waitCopies,     arriveAfterCopies,
-                                         copyBulk,       storeBulk,      commitBulk,
-                                         waitBulk,       fenceProxy,     readSharedAsync,
-                                         tensorAllocate, tensorFree,     tensorRelinquish,
-                                         tensorLoad,     tensorStore,    tensorWait,
-                                         tensorTake,     tensorFence,    tensorMultiply,
-                                         tensorCommit,   groupFence,     groupMultiply,
-                                         groupCommit,    groupWait,      setRegisters};
+  static constexpr m3emu::Calls table = {meet,
+                                         readShared,
+                                         writeShared,
+                                         checkGlobal,
+                                         fail,
+                                         barrier,
+                                         barrierOr,
+                                         clusterBarrier,
+                                         arriveAtCluster,
+                                         awaitCluster,
+                                         initBarrier,
+                                         fenceBarriers,
+                                         arrive,
+                                         arriveAtPeer,
+                                         waitBarrier,
+                                         testBarrier,
+                                         startCounter,
+                                         raise,
+                                         awaitCounter,
+                                         awaitLaunch,
+                                         countIn,
+                                         copyAsync,
+                                         commitCopies,
+                                         waitCopies,
+                                         arriveAfterCopies,
+                                         copyBulk,
+                                         storeBulk,
+                                         commitBulk,
+                                         waitBulk,
+                                         fenceProxy,
+                                         readSharedAsync,
+                                         tensorAllocate,
+                                         tensorFree,
+                                         tensorRelinquish,
+                                         tensorLoad,
+                                         tensorStore,
+                                         tensorWait,
+                                         tensorTake,
+                                         tensorFence,
+                                         tensorMultiply,
+                                         tensorCommit,
+                                         groupFence,
+                                         groupMultiply,
+                                         groupCommit,
+                                         groupWait,
+                                         setRegisters};
   return table;
 }
 

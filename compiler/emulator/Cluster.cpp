@@ -155,7 +155,8 @@ void Cluster::prepareThread(unsigned index, m3emu::Dim block) {
   thread->peerStride = sharedRoom;
   thread->memory = shape->memory;
   thread->pages = shape->pages;
-  thread->pageState = shape->pageState;
+  thread->pageState = shape->waits ? shape->noPage : shape->pageState;
+  thread->written = shape->waits ? shape->noPage : shape->written;
   thread->words = warp.words;
   thread->slots = warp.slots;
   thread->stored = &warp.stored;
@@ -466,11 +467,16 @@ void Cluster::writeShared(FibreThread &thread, uint64_t offset, unsigned bytes) 
     complain(thread, shadow.write(who, offset, bytes));
 }
 
+void Cluster::awaitLaunch(FibreThread &thread) {
+  thread.pageState = shape->pageState;
+  thread.written = shape->written;
+}
+
 void Cluster::checkGlobal(FibreThread &thread, const void *address, uint64_t bytes, bool writes) {
   auto at = reinterpret_cast<uint64_t>(address);
   if (shared && checkPeer(thread, at, bytes, writes))
     return;
-  complain(thread, shape->globalFault(shape->context, at, bytes, writes));
+  complain(thread, globalFault(thread, address, bytes, writes));
 }
 
 bool Cluster::checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, bool writes) {

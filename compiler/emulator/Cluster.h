@@ -127,9 +127,13 @@ struct LaunchShape {
   uint64_t seed;
   Landing landing;
   unsigned long memory, pages;
-  const unsigned char *pageState;
+  const unsigned char *pageState, *written; ///< m3emu::Thread
+  const unsigned char *noPage; ///< for threads that wait for the launch before: no page is whole
+  bool waits;                  ///< they have to
   /// What is wrong with an access that no buffer holds whole; empty: nothing.
-  std::string (*globalFault)(const void *context, uint64_t address, uint64_t bytes, bool writes);
+  /// `early`: the thread has yet to wait for the launch before.
+  std::string (*globalFault)(const void *context, uint64_t address, uint64_t bytes, bool writes,
+                             bool early);
   const void *context;
 };
 
@@ -150,6 +154,8 @@ public:
             bool orders);
   void barrier(FibreThread &thread, unsigned id, unsigned threads, bool waits);
   bool barrierOr(FibreThread &thread, bool holds);
+  /// What launches before have written may be read from here on.
+  void awaitLaunch(FibreThread &thread);
   /// Tells other work items that this one has stored its part.
   void countIn(FibreThread &thread);
   void clusterBarrier(FibreThread &thread);
@@ -253,6 +259,11 @@ private:
   Accessor accessor(const FibreThread &thread) const;
   Shadow &shadowOf(const FibreThread &thread) { return items[thread.home->rank].shadow; }
   bool hasEnded(unsigned rank) const { return items[rank].exitedThreads == shape->threads; }
+  Complaint globalFault(const FibreThread &thread, const void *address, uint64_t bytes,
+                        bool writes) const {
+    return shape->globalFault(shape->context, reinterpret_cast<uint64_t>(address), bytes, writes,
+                              thread.pageState == shape->noPage);
+  }
   void checkShared(FibreThread &thread, uint64_t offset, unsigned bytes, const char *verb);
   /// Of another work item of the cluster; false: the address is nobody's.
   bool checkPeer(FibreThread &thread, uint64_t address, uint64_t bytes, bool writes);

@@ -50,8 +50,9 @@ template <class Part> void onThreads(size_t threads, Part part) {
     std::rethrow_exception(fault);
 }
 
-std::string globalFault(const void *memory, uint64_t address, uint64_t bytes, bool writes) {
-  return static_cast<const Memory *>(memory)->fault(address, bytes, writes);
+std::string globalFault(const void *memory, uint64_t address, uint64_t bytes, bool writes,
+                        bool early) {
+  return static_cast<const Memory *>(memory)->fault(address, bytes, writes, early);
 }
 
 std::string placeText(const Place &place) {
@@ -156,6 +157,9 @@ void Emulator::launch(Program &program, std::array<unsigned, 3> grid,
                global.begin(),
                global.pages(),
                global.pageState(),
+               global.written(),
+               global.noPage(),
+               source.overlaps,
                globalFault,
                &global};
   run.items = uint64_t(grid[0]) * grid[1] * grid[2];

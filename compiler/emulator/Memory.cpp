@@ -1,11 +1,11 @@
 #include "compiler/emulator/Memory.h"
 
-#include "passes/targets/common/emulated/emulator.h"
 #include "runtime/base/Error.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -31,14 +31,34 @@ uint64_t roundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * t
 Memory::Memory() {
   base = static_cast<std::byte *>(reserve(regionBytes, PROT_NONE));
   states = static_cast<unsigned char *>(reserve(pages(), PROT_READ | PROT_WRITE));
+  for (unsigned char **array : {&writtenStates, &noStates})
+    *array = static_cast<unsigned char *>(reserve(lines(), PROT_READ | PROT_WRITE));
 }
 
 Memory::~Memory() {
   munmap(base, regionBytes);
   munmap(states, pages());
+  for (unsigned char *array : {writtenStates, noStates})
+    munmap(array, lines());
 }
 
 uint64_t Memory::pages() const { return regionBytes / m3emu::pageBytes; }
+
+uint64_t Memory::lines() { return regionBytes / m3emu::lineBytes; }
+
+/// Whole pages are given back to the system: most lines of a large buffer are never written to.
+void Memory::forgetWrites(uint64_t address, uint64_t bytes) {
+  unsigned char *from = writtenStates + (address - begin()) / m3emu::lineBytes;
+  unsigned char *to = from + bytes / m3emu::lineBytes;
+  auto aligned = [](unsigned char *at, uint64_t up) {
+    return reinterpret_cast<unsigned char *>(roundUp(reinterpret_cast<uint64_t>(at) - up, 4096));
+  };
+  unsigned char *first = aligned(from, 0), *last = aligned(to, 4095);
+  if (first >= last || madvise(first, size_t(last - first), MADV_DONTNEED) != 0)
+    first = last = to;
+  std::fill(from, first, 0);
+  std::fill(last, to, 0);
+}
 
 uint64_t Memory::place(uint64_t wanted) {
   for (int round = 0; round < 2; ++round) {
@@ -80,6 +100,7 @@ void Memory::release(std::byte *memory) {
     return;
   uint64_t bytes = roundUp(std::max<uint64_t>(found->second.bytes, 1), m3emu::pageBytes);
   std::memset(states + (address - begin()) / m3emu::pageBytes, 0, bytes / m3emu::pageBytes);
+  forgetWrites(address, bytes);
   // Fresh pages: zero again, and given back to the system.
   void *fresh = mmap(memory, bytes, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -88,7 +109,28 @@ void Memory::release(std::byte *memory) {
   buffers.erase(found);
 }
 
-std::string Memory::fault(uint64_t address, uint64_t bytes, bool writes) const {
+std::string Memory::earlyFault(uint64_t address, uint64_t bytes, bool writes, const Buffer &buffer,
+                               uint64_t offset) const {
+  const char *early = "before its thread has waited for the launch before";
+  if (writes)
+    return fmt::format("writes {} bytes at byte {} of {} {}", bytes, offset, buffer.name, early);
+  bool known = false;
+  eachLine(address, bytes, [&](uint64_t line) { known |= writtenStates[line] != 0; });
+  if (!known)
+    return {};
+  return fmt::format("reads {} bytes at byte {} of {}, which launches write, {}", bytes, offset,
+                     buffer.name, early);
+}
+
+void Memory::noteWrite(uint64_t address, uint64_t bytes) const {
+  constexpr unsigned char partly = 2; // of a buffer's last page: its bounds are looked at each time
+  eachLine(address, bytes, [&](uint64_t line) {
+    uint64_t page = line / (m3emu::pageBytes / m3emu::lineBytes);
+    writtenStates[line] = states[page] == m3emu::wholePage ? m3emu::wholePage : partly;
+  });
+}
+
+std::string Memory::fault(uint64_t address, uint64_t bytes, bool writes, bool early) const {
   std::lock_guard lock(mutex);
   const char *verb = writes ? "writes" : "reads";
   auto after = buffers.upper_bound(address);
@@ -97,8 +139,13 @@ std::string Memory::fault(uint64_t address, uint64_t bytes, bool writes) const {
     uint64_t offset = address - begins;
     bool inside = offset <= buffer.bytes && bytes <= buffer.bytes - offset;
     bool odd = (bytes & (bytes - 1)) == 0 && address % std::min<uint64_t>(bytes, 16) != 0;
-    if (inside && !odd)
+    if (inside && !odd && early)
+      return earlyFault(address, bytes, writes, buffer, offset);
+    if (inside && !odd) {
+      if (writes)
+        noteWrite(address, bytes);
       return {};
+    }
     if (inside)
       return fmt::format("{} {} bytes at byte {} of {}, which is no multiple", verb, bytes, offset,
                          buffer.name);

@@ -2,6 +2,8 @@
 // that belongs to nobody.
 #pragma once
 
+#include "passes/targets/common/emulated/emulator.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -26,20 +28,40 @@ public:
   uint64_t pages() const;
   /// m3emu::wholePage where a buffer has every byte of a page.
   const unsigned char *pageState() const { return states; }
-  /// What is wrong with an access; empty: nothing.
-  std::string fault(uint64_t address, uint64_t bytes, bool writes) const;
+  /// The same of lines that some launch has written to (m3emu::lineBytes).
+  const unsigned char *written() const { return writtenStates; }
+  /// As both: no page is whole, and no line.
+  const unsigned char *noPage() const { return noStates; }
+  /// What is wrong with an access; empty: nothing. `early`: by a thread that has yet to wait for
+  /// the launch before. It may write nothing, and read only lines that no launch has written to,
+  /// since their buffer was made: weights, for which nobody has to wait. Notes what is written.
+  std::string fault(uint64_t address, uint64_t bytes, bool writes, bool early) const;
 
 private:
   struct Buffer {
     uint64_t bytes;
     std::string name;
   };
+  static uint64_t lines();
+  /// Calls `body` for each line that has some of the bytes.
+  template <class Body> void eachLine(uint64_t address, uint64_t bytes, Body body) const {
+    if (!bytes)
+      return;
+    uint64_t last = (address + bytes - 1 - begin()) / m3emu::lineBytes;
+    for (uint64_t line = (address - begin()) / m3emu::lineBytes; line <= last; ++line)
+      body(line);
+  }
+  void forgetWrites(uint64_t address, uint64_t bytes);
+  /// Of accesses within a buffer.
+  void noteWrite(uint64_t address, uint64_t bytes) const;
+  std::string earlyFault(uint64_t address, uint64_t bytes, bool writes, const Buffer &buffer,
+                         uint64_t offset) const;
   /// Where `pages` pages are free: the first place after `next` that has room, so that what was
   /// released is not given out again at once.
   uint64_t place(uint64_t wanted);
 
   std::byte *base = nullptr;
-  unsigned char *states = nullptr;
+  unsigned char *states = nullptr, *writtenStates = nullptr, *noStates = nullptr;
   std::map<uint64_t, Buffer> buffers; ///< by address
   uint64_t next = 0;
   mutable std::mutex mutex;

@@ -80,6 +80,9 @@ static unsigned numberInText(const KernelSource &source, llvm::StringRef attribu
 Program::Program(KernelSource source, const EmulatedTarget &target)
     : given(std::move(source)), target(target) {
   given.cluster = std::max(given.cluster, numberInText(given, "__cluster_dims__", 0, 1));
+  given.overlaps = llvm::any_of(
+      std::initializer_list<llvm::StringRef>{"awaitLaunch()", "allowLaunch()"},
+      [&](llvm::StringRef call) { return llvm::StringRef(given.text).contains(call); });
   unsigned most = numberInText(given, "__launch_bounds__", 0, given.threads);
   if (given.threads > most)
     throw Error(fmt::format("kernel {} cannot be launched", given.kernel), given.kernel,

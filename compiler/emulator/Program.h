@@ -24,6 +24,9 @@ struct KernelSource {
   unsigned registers = 0;
   uint64_t sharedBytes = 0;
   unsigned parameters = 0;
+  /// It may begin before the launch before it has ended, or lets the one after it do so; what the
+  /// text says.
+  bool overlaps = false;
 };
 
 /// Where in a kernel's text an address of its code is.

@@ -295,9 +295,7 @@ void Cluster::Transfers::copyAsync(FibreThread &thread, const void *shared, cons
     cluster.fail(thread,
                  fmt::format("copies {} bytes from or to an address that is no multiple", bytes));
   if (given)
-    cluster.complain(thread,
-                     cluster.shape->globalFault(cluster.shape->context,
-                                                reinterpret_cast<uint64_t>(global), given, false));
+    cluster.complain(thread, cluster.globalFault(thread, global, given, false));
   cluster.complain(thread,
                    cluster.shadowOf(thread).startWrite(cluster.accessor(thread), offset, bytes));
   Groups &mine = groups[{thread.number, false}];
@@ -341,9 +339,7 @@ void Cluster::Transfers::copyBulk(FibreThread &thread, const void *shared, const
   fencedBarrierAt(thread, address, at, thread.rank);
   if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
     cluster.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
-  cluster.complain(thread,
-                   cluster.shape->globalFault(cluster.shape->context,
-                                              reinterpret_cast<uint64_t>(global), bytes, false));
+  cluster.complain(thread, cluster.globalFault(thread, global, bytes, false));
   cluster.complain(thread,
                    cluster.shadowOf(thread).startWrite(cluster.accessor(thread), offset, bytes));
   auto *from = static_cast<std::byte *>(const_cast<void *>(global));
@@ -355,9 +351,7 @@ void Cluster::Transfers::storeBulk(FibreThread &thread, const void *global, cons
   uint64_t offset = offsetOf(thread, shared, bytes, "the source of a copy");
   if (bytes % 16 || offset % 16 || reinterpret_cast<uint64_t>(global) % 16)
     cluster.fail(thread, "starts a bulk copy whose size or addresses are no multiples of 16");
-  cluster.complain(thread,
-                   cluster.shape->globalFault(cluster.shape->context,
-                                              reinterpret_cast<uint64_t>(global), bytes, true));
+  cluster.complain(thread, cluster.globalFault(thread, global, bytes, true));
   const Knowledge &fenced = thread.own ? *thread.ownFenced : thread.home->fenced;
   cluster.complain(
       thread, cluster.shadowOf(thread).startRead(cluster.accessor(thread), fenced, offset, bytes));

@@ -2,6 +2,8 @@
 //
 // A score of D dims in F32 is off by at most (D/8 + 3)·u·|q|·|k|, u = 2^-24: a chain of D/lanes
 // steps and a tree over the lanes; the maximum is exact.
+#include "runtime/base/Error.h"
+#include "tests/numerics/PlantedFaults.h"
 #include "tests/numerics/Scene.h"
 
 #include "gtest/gtest.h"
@@ -170,6 +172,26 @@ TEST(IndexTopk, WarpsThatTakeTurnsHoweverPagesLand) {
     input.times = 3;
     built.run(input);
     compare(scene, built, ring.chip);
+  }
+}
+
+/// The choice of blocks reads what the launch before wrote.
+TEST(IndexTopk, LaunchesThatDoNotWaitForTheOneBeforeAreFound) {
+  SceneSpec spec = small({{0, 2500}});
+  Scene scene(spec);
+  for (const char *chip : {"sm_90a", "sm_100a", "sm_107a"}) {
+    KernelProgram built(Scene::module(spec), chip, 1);
+    built.run(scene.input());
+    plant(built, chip, "block_topk", {"LaunchBeforeNotWaitedFor", "awaitLaunch\\(\\);", ""});
+    try {
+      built.run(scene.input());
+      ADD_FAILURE() << "nothing was found on " << chip;
+    } catch (const m3c::Error &error) {
+      EXPECT_NE(error.why().find("which launches write, before its thread has waited"),
+                std::string::npos)
+          << error.what();
+      EXPECT_NE(error.where().find("tile."), std::string::npos) << error.what();
+    }
   }
 }
 

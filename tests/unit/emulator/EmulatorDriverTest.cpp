@@ -94,6 +94,46 @@ TEST(EmulatedDevice, CountsInstructionsOfThreads) {
   EXPECT_EQ(once, instructionsOf(64, 1000)); // the same order of threads
 }
 
+/// What a launch says that does `what` before it waits for the launch before, which wrote `data`;
+/// nothing where it runs.
+std::string earlyAccess(const std::string &what, const std::string &wait = "awaitLaunch();") {
+  std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 2});
+  std::unique_ptr<Stream> stream = device->createStream();
+  const std::string begin = "#include \"tile.h\"\nextern \"C\" __global__ void ";
+  const std::pair<const char *, std::string> kernels[] = {
+      {"first", "first(u32 *data, u32 *weights) { storeAt(data + threadIdx.x, 1u); }\n"},
+      {"second", "second(u32 *data, u32 *weights) {\n  u32 sum = 0;\n  " + what + "\n  " + wait +
+                     "\n  storeAt(data + threadIdx.x, sum + loadAt(data + "
+                     "threadIdx.x));\n}\n"}};
+  std::unique_ptr<Buffer> data = device->allocate(8192, MemoryKind::Device, "data");
+  std::unique_ptr<Buffer> weights = device->allocate(8192, MemoryKind::Device, "weights");
+  std::vector<uint64_t> values = {data->address(), weights->address()};
+  try {
+    for (const auto &[name, text] : kernels) {
+      std::unique_ptr<Module> module = device->load(emulatedCode(begin + text), name);
+      std::unique_ptr<Kernel> kernel = module->kernel(name, {2, 0, 64, 1});
+      stream->launch(*kernel, {2, 1, 1}, values, name);
+    }
+  } catch (const Error &error) {
+    return error.why();
+  }
+  return "";
+}
+
+TEST(EmulatedDevice, SaysWhatIsTouchedBeforeTheLaunchBeforeHasEnded) {
+  EXPECT_EQ(earlyAccess(""), "");
+  EXPECT_EQ(earlyAccess("sum += loadAt(weights + threadIdx.x);"), "");
+  EXPECT_NE(earlyAccess("sum += loadAt(data + threadIdx.x);")
+                .find("of data, which launches write, before its thread has waited"),
+            std::string::npos);
+  EXPECT_NE(earlyAccess("storeAt(weights + threadIdx.x, sum);")
+                .find("of weights before its thread has waited"),
+            std::string::npos);
+  // A launch that lets the next one begin has to wait, or that one would not wait for those before.
+  EXPECT_NE(earlyAccess("", "allowLaunch();").find("before its thread has waited"),
+            std::string::npos);
+}
+
 /// What a launch of `bounded` with so many threads and parameters says; nothing where it runs.
 std::string refusalOf(uint32_t threads, uint32_t parameters) {
   std::unique_ptr<Device> device = openEmulatedDevice(loadEmulator(), {"sm90", 1, 1});

@@ -268,6 +268,20 @@ extern "C" __global__ void within(u32 *data) {
 }
 )";
 
+/// A launch that may begin before the one before it has ended.
+constexpr const char *overlapping = R"(#include "tile.h"
+extern "C" __global__ void overlapping(u32 *data) {
+#if defined(WrittenBeforeTheWait)
+  storeAt(data + 512 + threadIdx.x, 1);
+#endif
+#if !defined(LaunchBeforeNotWaitedFor)
+  awaitLaunch();
+#endif
+  allowLaunch();
+  storeAt(data + threadIdx.x, loadAt(data + threadIdx.x) + 1);
+}
+)";
+
 } // namespace
 
 /// `all` and more.
@@ -285,6 +299,7 @@ const std::vector<BenchKernel> &soundKernels() {
       {"neighbours", neighbours, 64, 256, {4, 1, 1}, 2},
       {"pushed", pushed, 64, 256, {4, 1, 1}, 2},
       {"within", within, 64, 256, {4, 1, 1}, 2},
+      {"overlapping", overlapping, 64, 0},
   };
   static const std::vector<BenchKernel> all =
       joined(joined(joined(joined(joined(own, tensorKernels()), pairKernels()), registerKernels()),
@@ -330,6 +345,8 @@ const std::vector<PlantedFault> &plantedFaults() {
       {"HalvesOrderNothing", "pushed", "", "loadAt(shared"},
       {"SameWarpOfAnotherItem", "within", "", "loadAt(peer"},
       {"WaitsTwice", "pushed", "without an arrival", ""},
+      {"WrittenBeforeTheWait", "overlapping", "before its thread has waited", "data + 512"},
+      {"LaunchBeforeNotWaitedFor", "overlapping", "before its thread has waited", "storeAt(data"},
   };
   static const std::vector<PlantedFault> all =
       joined(joined(joined(joined(joined(own, tensorFaults()), pairFaults()), registerFaults()),

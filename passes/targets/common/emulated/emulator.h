@@ -9,6 +9,8 @@
 namespace m3emu {
 
 inline constexpr unsigned long pageBytes = 4096;
+/// Of global memory, about which the emulator knows whether a launch has written to it.
+inline constexpr unsigned long lineBytes = 64;
 inline constexpr int mostLanes = 64;
 
 struct Dim {
@@ -85,6 +87,8 @@ struct Calls {
   /// Returns when the counter is `least` or more.
   void (*awaitCounter)(Thread *, void *counter, unsigned least);
 
+  /// What launches before have written may be read from here on.
+  void (*awaitLaunch)(Thread *);
   /// This thread tells other work items, by what it does next, that its own has stored its part.
   void (*countIn)(Thread *);
 
@@ -147,6 +151,7 @@ struct Thread {
   unsigned long sharedBytes;
   unsigned long memory, pages;    ///< first address of global memory, and its size
   const unsigned char *pageState; ///< wholePage where a buffer has every byte
+  const unsigned char *written;   ///< of lines: wholePage where some launch has written to it
   Dim index, block, blockSize, gridSize;
   unsigned rank;            ///< of the work item in its cluster
   unsigned long peerStride; ///< from the shared memory of one rank to that of the next
@@ -193,7 +198,8 @@ template <bool writes> M3EMU_INLINE void access(const void *p, unsigned bytes) {
   const unsigned long at = (unsigned long)p - t->memory;
   // An aligned access lies in one page.
   if (__builtin_expect(at >= t->pages * pageBytes || at % bytes ||
-                           t->pageState[at / pageBytes] != wholePage,
+                           (writes ? t->written[at / lineBytes] : t->pageState[at / pageBytes]) !=
+                               wholePage,
                        false))
     t->calls->checkGlobal(t, p, bytes, writes);
 }

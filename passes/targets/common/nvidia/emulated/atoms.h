@@ -145,9 +145,12 @@ template <u32 count> M3_INLINE void giveRegisters() {
 }
 
 //===- Launches -------------------------------------------------------------------------------===//
-// They run one after the other.
+// They run one after the other; what is touched before the wait is looked at.
 
-M3_INLINE void awaitLaunch() {}
+M3_INLINE void awaitLaunch() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->awaitLaunch(t);
+}
 M3_INLINE void allowLaunch() {}
 
 //===- Clusters -------------------------------------------------------------------------------===//
