@@ -51,6 +51,10 @@ LogicalResult Printer::arithmetic(Operation *op) {
           [&](StackOp op) { return define(op, "t", formatv("stack({0})", list(op.getInputs()))); })
       .Case([&](SliceOp op) {
         TileType type = op.getResult().getType();
+        if (type.getLayout() == Layout::MmaAcc)
+          return define(op, "t",
+                        formatv("columnsOf<{0}, {1}>({2})", type.getCols(), op.getCol(),
+                                name(op.getInput())));
         return define(op, "t",
                       formatv("slice<{0}, {1}, {2}, {3}>({4})", type.getRows(), type.getCols(),
                               op.getRow(), op.getCol(), name(op.getInput())));
@@ -75,6 +79,9 @@ LogicalResult Printer::conversion(Operation *op) {
         bool e4m3 = isa<Float8E4M3FNType>(op.getResult().getType().getElement());
         return define(op, "a",
                       formatv("{0}({1})", e4m3 ? "toE4m3" : "toOperand", name(op.getInput())));
+      })
+      .Case([&](FromOperandOp op) {
+        return define(op, "acc", formatv("fromOperand({0})", name(op.getInput())));
       })
       .Case([&](DequantWordsOp op) {
         std::string plain = formatv("words_{0}", stringifyFormat(op.getFormat()));

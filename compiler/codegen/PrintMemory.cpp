@@ -206,6 +206,17 @@ LogicalResult Printer::listAccess(Operation *op) {
       .Default([](Operation *) { return failure(); });
 }
 
+LogicalResult Printer::shareSlot(ShareSlotOp op) {
+  std::string arguments = address(op.getCodes(), {});
+  if (op.getScales())
+    arguments += ", " + list({op.getScales(), op.getTable()});
+  if (op.getLimit())
+    arguments += ", " + name(op.getLimit());
+  std::string plain = formatv("slot_{0}", stringifyFormat(op.getFormat()));
+  return statement(op, formatv("{0}<{1}>({2}, {3});", atomCall(op.getAtom(), plain),
+                               kernel.getWarps().value_or(1), arguments, name(op.getOperand())));
+}
+
 LogicalResult Printer::matrixAccess(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](StoreColumnsOp op) {
@@ -265,7 +276,14 @@ LogicalResult Printer::matrixAccess(Operation *op) {
         return statement(op, formatv("{0}<{1}>({2}, {3}, {4});", atomCall(op.getAtom(), "packRows"),
                                      op.getCount(), rows, count, to));
       })
+      .Case([&](ShareSlotOp op) { return shareSlot(op); })
       .Case([&](MmaSharedOp op) {
+        // Sums that begin with nothing need not be read.
+        auto fill = op.getAcc().getDefiningOp<FillOp>();
+        if (op.isOfSlot() && fill && matchPattern(fill.getValue(), m_PosZeroFloat()))
+          return define(op, "acc",
+                        formatv("startShared<{0}>({1})", op.getAcc().getType().getCols(),
+                                list({op.getA(), op.getRight()})));
         return define(op, "acc",
                       formatv("{0}({1})", atomCall(op.getAtom(), "mmaShared"),
                               list({op.getA(), op.getRight(), op.getAcc()})));

@@ -79,6 +79,7 @@ private:
   LogicalResult tileAccess(Operation *op);
   LogicalResult listAccess(Operation *op);   ///< lists that the lanes of a warp make and read
   LogicalResult matrixAccess(Operation *op); ///< operands and sums of matrix instructions
+  LogicalResult shareSlot(ShareSlotOp op);
   LogicalResult tensorMemory(Operation *op); ///< and gates
   LogicalResult tensorOperand(Operation *op);
   LogicalResult laneRows(Operation *op);

@@ -46,7 +46,7 @@ struct SelectAtomsPass : impl::SelectAtomsBase<SelectAtomsPass> {
                tile::MmaGroupsOp, tile::FillStageOp, tile::AwaitLaunchOp, tile::AllowLaunchOp,
                tile::TensorKeysOp, tile::OperandValuesOp, tile::TensorMmaOp, tile::TensorLoadOp,
                tile::TensorStoreOp, tile::PackRowsOp, tile::MmaSharedOp, tile::MmaWaitOp,
-               tile::RoleOp>(op))
+               tile::ShareSlotOp, tile::RoleOp>(op))
         return WalkResult::advance();
       if (auto role = dyn_cast<tile::RoleOp>(op); role && !changesRegisters(role, *row))
         return WalkResult::advance();

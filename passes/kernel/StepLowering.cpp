@@ -48,9 +48,11 @@ std::string spell(const Schedule &schedule) {
 ArrayRef<SwitchableForm> switchableForms() {
   // Of a family the one that is tried first comes first.
   static constexpr SwitchableForm forms[] = {
-      {"attention", "tensor"},       {"attention", "shared"},        {"attention", "matrix"},
-      {"index_score", "tensor"},     {"index_score", "matrix"},      {"block_topk", "by_warps"},
-      {"project", "packed_rows"},    {"gate_up", "packed_rows"},     {"qkv_insert", "packed_rows"},
+      {"attention", "kv_outer"},     {"attention", "tensor"},
+      {"attention", "shared"},       {"attention", "matrix"},
+      {"index_score", "tensor"},     {"index_score", "matrix"},
+      {"block_topk", "by_warps"},    {"project", "packed_rows"},
+      {"gate_up", "packed_rows"},    {"qkv_insert", "packed_rows"},
       {"experts_up", "packed_rows"}, {"experts_down", "packed_rows"}};
   return forms;
 }
@@ -147,7 +149,7 @@ static Schedule without(StringRef form, Schedule problem) {
   problem[form.str()] = 0;
   if (form != "matrix")
     return problem;
-  for (const char *other : {"tensor", "shared"})
+  for (const char *other : {"kv_outer", "tensor", "shared"})
     if (problem.count(other))
       problem[other] = 0;
   problem["plain"] = 1;

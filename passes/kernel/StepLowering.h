@@ -65,6 +65,8 @@ struct LaunchArgument {
   Value value;
   planir::Access access;
 };
+inline LaunchArgument read(Value value) { return {value, planir::Access::Read}; }
+inline LaunchArgument write(Value value) { return {value, planir::Access::Write}; }
 
 class StepLowering {
 public:

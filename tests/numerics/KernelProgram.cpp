@@ -62,6 +62,8 @@ Argument argumentOf(mlir::Value value, const llvm::DenseMap<mlir::Value, size_t>
     return {Argument::Weight, weight.getSymbol().str(), 0};
   if (auto pool = dyn_cast<planir::PoolOp>(op))
     return {Argument::Pool, "", int64_t(pool.getOffset())};
+  if (auto scalar = dyn_cast<planir::ScalarOp>(op))
+    return {Argument::Scalar, "", int64_t(scalar.getValue())};
   return {Argument::Batch, "", int64_t(cast<planir::BatchOp>(op).getArray())};
 }
 
@@ -277,6 +279,8 @@ void KernelProgram::run(const StepInput &input) {
       return placement.of(std::as_bytes(std::span(weight(argument.name))), argument.name);
     case Argument::Pool:
       return placement.ofPool(input) + uint64_t(argument.value);
+    case Argument::Scalar:
+      return uint64_t(argument.value);
     case Argument::Batch:
       return placement.of(std::as_bytes(std::span(arrays.list(argument.value))), "a batch array");
     }

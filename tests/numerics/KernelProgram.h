@@ -26,9 +26,10 @@ interpreter::Batch oneText(int64_t rows, int32_t position = 0);
 
 /// What a launch passes: one 64-bit parameter.
 struct Argument {
-  enum Kind { Buffer, Weight, Pool, Batch } kind;
+  enum Kind { Buffer, Weight, Pool, Batch, Scalar } kind;
   std::string name;  ///< of a buffer, or the symbol of a weight
-  int64_t value = 0; ///< buffer: its number; pool: byte offset; batch: BatchArray
+  int64_t value = 0; ///< buffer: its number; pool: byte offset; batch: BatchArray;
+                     ///< scalar: itself
 };
 struct Launch {
   std::string kernel, label;

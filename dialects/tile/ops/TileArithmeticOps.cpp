@@ -118,6 +118,9 @@ LogicalResult SliceOp::verify() {
       int64_t(getCol()) + out.getCols() > in.getCols() || in.getElement() != out.getElement())
     return emitOpError("T-E9: ") << out << " at [" << getRow() << ", " << getCol()
                                  << "] is no part of " << in;
+  if (in.getLayout() != out.getLayout() || (in.getLayout() == Layout::MmaAcc && getCol() % 8))
+    return emitOpError("T-E16: ") << out << " from column " << getCol() << " on is no part of "
+                                  << in << " as registers hold it";
   return success();
 }
 

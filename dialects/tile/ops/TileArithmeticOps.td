@@ -102,6 +102,7 @@ def Tile_StackOp : Tile_Op<"stack", [Pure]> {
 
 def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
   let summary = "a box of a tile, at constant coordinates";
+  let description = [{ Of an accumulator (`mma_acc`) columns from a multiple of eight on. }];
   let arguments = (ins Tile_TileType:$input, I64Attr:$row, I64Attr:$col);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = "$input `[` $row `,` $col `]` attr-dict `:` type($input) `->` type($result)";

@@ -193,16 +193,17 @@ LogicalResult AnyOp::verify() {
 LogicalResult ToOperandOp::verify() {
   TileType in = getInput().getType(), out = getResult().getType();
   bool accumulator = in.getLayout() == Layout::MmaAcc &&
-                     (in.getCols() == 16 || in.getCols() == 32) && in.getElement().isF32() &&
-                     out.getLayout() == Layout::MmaA && out.getCols() == in.getCols() &&
-                     out.getElement().isF16();
+                     (in.getCols() == 16 || in.getCols() == 32 || in.getCols() == 128) &&
+                     in.getElement().isF32() && out.getLayout() == Layout::MmaA &&
+                     out.getCols() == in.getCols() && out.getElement().isF16();
   bool operand = in.getElement().isBF16() && in.getLayout() == out.getLayout() &&
                  (in.getLayout() == Layout::MmaA || in.getLayout() == Layout::MmaB) &&
                  in.getRows() == out.getRows() && in.getCols() == out.getCols() &&
                  (out.getElement().isF16() || isa<Float8E4M3FNType>(out.getElement()));
   if (!(accumulator || operand))
-    return emitOpError("T-A20: an accumulator of 16 or 32 columns gives an FP16 operand of its "
-                       "shape, a BF16 operand one in FP16 or E4M3, found ")
+    return emitOpError(
+               "T-A20: an accumulator of 16, 32 or 128 columns gives an FP16 operand of its "
+               "shape, a BF16 operand one in FP16 or E4M3, found ")
            << in << " and " << out;
   return success();
 }

@@ -128,7 +128,7 @@ def Tile_ToOperandOp : Tile_Op<"to_operand", [Pure]> {
   let summary = "an operand in another element, or an accumulator as the next left operand";
   let description = [{
     BF16 operands to FP16 (what lies below 2^-14 keeps a step of 2^-24, what lies above 65,504 becomes
-    infinite) or E4M3 (nearest, saturated). Of an accumulator of K = 16 or 32 columns each lane keeps its
+    infinite) or E4M3 (nearest, saturated). Of an accumulator of K = 16, 32 or 128 columns each lane keeps its
     elements, rounded to FP16: the k of the result that are in lane t of a row are that lane's columns.
   }];
   let arguments = (ins Tile_TileType:$input);

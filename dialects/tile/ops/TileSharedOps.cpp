@@ -42,7 +42,34 @@ LogicalResult PackRowsOp::verify() {
   return success();
 }
 
+/// Parts of 64 k of an operand of 128, with as many rows as keys or values have.
+static constexpr int64_t slotTokens = 128, keyRows = slotTokens, valueRows = slotTokens + 8;
+static bool isSlotOperand(ViewType view, int64_t rows) {
+  return view.getSpace() == Space::Shared && view.getElement().isInteger(16) &&
+         view.getShape() == ArrayRef<int64_t>{2, rows, 64};
+}
+
+static LogicalResult verifyOfSlot(MmaSharedOp op) {
+  TileType a = op.getA().getType(), acc = op.getAcc().getType();
+  ViewType right = op.getRight().getType();
+  bool keys = isSlotOperand(right, keyRows) && a.getElement().isBF16();
+  bool values = isSlotOperand(right, valueRows) && a.getElement().isF16();
+  if (!keys && !values)
+    return op.emitOpError("T-G9: keys (2x128x64, BF16) or values (2x136x64, FP16) in shared memory "
+                          "expected, found ")
+           << right << " and " << a;
+  if (a.getLayout() != Layout::MmaA || a.getCols() != 128)
+    return op.emitOpError("T-G6: a left operand of 16 rows and 128 k expected, found ") << a;
+  if (acc.getLayout() != Layout::MmaAcc || !acc.getElement().isF32() ||
+      acc.getCols() != right.getShape()[1])
+    return op.emitOpError("T-G7: an accumulator of 16 rows and ")
+           << right.getShape()[1] << " columns expected, found " << acc;
+  return verifyUnderWay(op, op.getResult());
+}
+
 LogicalResult MmaSharedOp::verify() {
+  if (isOfSlot())
+    return verifyOfSlot(*this);
   TileType a = getA().getType(), acc = getAcc().getType();
   ViewType right = getRight().getType();
   if (right.getSpace() != Space::Shared || !isStage(right, 2))
@@ -63,4 +90,29 @@ LogicalResult MmaWaitOp::verify() {
   if (getLeaves() > 1)
     return emitOpError("T-G4: leaves ") << getLeaves() << " products under way, at most one";
   return getLeaves() ? verifyUnderWay(*this, getResult()) : success();
+}
+
+LogicalResult ShareSlotOp::verify() {
+  ViewType codes = getCodes().getType();
+  bool e2m1 = getFormat() == Format::E2M1, e4m3 = getFormat() == Format::E4M3;
+  if ((!e2m1 && !e4m3) || e2m1 != bool(getScales()) || e2m1 != bool(getTable()))
+    return emitOpError("T-G10: e2m1 with scales and a table, or e4m3 with none of them, expected");
+  if (codes.getShape() != ArrayRef<int64_t>{slotTokens, e2m1 ? 64 : 128} ||
+      !codes.getElement().isInteger(8))
+    return emitOpError("T-G11: ") << codes << " holds no 128 tokens of 128 dims";
+  if (!isSlotOperand(getOperand().getType(), getLimit() ? valueRows : keyRows))
+    return emitOpError("T-G9: keys (2x128x64) or, with a limit, values (2x136x64) of i16 in shared "
+                       "memory expected, found ")
+           << getOperand().getType();
+  return success();
+}
+
+LogicalResult FromOperandOp::verify() {
+  TileType in = getInput().getType(), out = getResult().getType();
+  if (in.getLayout() == Layout::MmaA && in.getElement().isF16() &&
+      out.getLayout() == Layout::MmaAcc && out.getElement().isF32() &&
+      in.getCols() == out.getCols())
+    return success();
+  return emitOpError("T-A25: a left operand in FP16 gives an accumulator of its shape, found ")
+         << in << " and " << out;
 }

@@ -28,6 +28,8 @@ llvm::StringRef atomFormat(mlir::Operation *op) {
     auto kernel = op->getParentOfType<tile::KernelOp>();
     return *role.getRegisters() > kernel.getRegisters().value_or(0) ? "more" : "fewer";
   }
+  if (auto mma = llvm::dyn_cast<tile::MmaSharedOp>(op))
+    return mma.getA().getType().getElement().isF16() ? "f16" : "";
   auto mma = llvm::dyn_cast<tile::MmaOp>(op);
   if (!mma || mma.getAcc().getType().getLayout() != tile::Layout::MmaAcc)
     return "";

@@ -194,6 +194,18 @@ Schedule product(const Schedule &problem, const Chip &chip) {
           {"panels", 2}, {"row_block", 16}, {"k_chunk", 64}};
 }
 
+/// Sparse attention with pages outside and rows inside.
+bool pagesOutside(const Schedule &problem) { return choiceOf(problem, "kv_outer") == askedForm; }
+Schedule kvOuter(const Schedule &problem, const Chip &chip) {
+  constexpr int64_t residents = 3; // 68 KiB of operands each, and 168 registers for a thread
+  int64_t parts = std::max<int64_t>(residents * chip.facts.units / problem.at("kv_heads"), 1);
+  return {{"kv_outer", 1},
+          {"consumers", 4},
+          {"residents", residents},
+          {"parts", parts},
+          {"rows_at_once", 2048}};
+}
+
 /// Kernels that work row by row. Each warp has one chunk where it can, so that all of a row is
 /// under way at once; else as many and as wide ones as divide the row.
 Schedule rows(int64_t width) {
@@ -260,6 +272,8 @@ Schedule sm90Schedule(llvm::StringRef family, const Schedule &problem, const Chi
   }
   if (family == "index_score")
     return plainScores(problem);
+  if (family == "attention" && matrix && pagesOutside(problem))
+    return kvOuter(problem, chip);
   if (family == "attention" && matrix) {
     // Heads that fill up sixteen cost registers, which a third work item has not.
     const int64_t crowd = problem.at("group") == 16 ? 3 : 2;

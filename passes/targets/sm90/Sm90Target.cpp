@@ -28,6 +28,9 @@ constexpr const char *groupProduct = "HGMMA\\.64x[0-9]+x16\\.F32\\.BF16";
 const Atom ownRows[] = {
     {"pack_rows", "tile.pack_rows", "", "", "packRows", ""},
     {"wgmma_bf16", "tile.mma_shared", "", "", "mmaShared", groupProduct},
+    {"wgmma_f16", "tile.mma_shared", "f16", "", "mmaShared", "HGMMA\\.64x136x16\\.F32"},
+    {"slot_e2m1", "tile.share_slot", "e2m1", "", "slot_e2m1", "F2FP\\.F16\\.E4M3\\.UNPACK_B"},
+    {"slot_e4m3", "tile.share_slot", "e4m3", "", "slot_e4m3", "F2FP\\.F16\\.E4M3\\.UNPACK_B"},
     {"wgmma_wait", "tile.mma_wait", "", "", "awaitShared", "WARPGROUP\\.DEPBAR"},
 };
 

@@ -3,6 +3,7 @@
 #include "passes/kernel/families/attention/AttentionPlain.h"
 #include "passes/kernel/families/attention/matrix/AttentionMatrix.h"
 #include "passes/kernel/families/attention/matrix/AttentionShared.h"
+#include "passes/kernel/families/attention/outer/KvOuter.h"
 #include "passes/kernel/families/attention/tensor/AttentionTensor.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -33,6 +34,8 @@ public:
     Schedule schedule = step.schedule("attention", problem());
     if (schedule.count("tensor_stages"))
       return emitTensorAttention(step, cache, shape, schedule, operands());
+    if (isOn(schedule, kvOuterForm))
+      return emitKvOuterAttention(step, cache, shape, schedule, operands());
     if (schedule.count("consumers"))
       return (schedule.count("shared_rows") ? emitSharedAttention : emitMatrixAttention)(
           step, cache, shape, schedule, operands());
@@ -52,6 +55,7 @@ private:
                         {"activation_bits", in.getIntOrFloatBitWidth()},
                         {"matrix", matrix},
                         {"shared", matrix && sharedAttentionServes(shape, cache.type, in, out)},
+                        {kvOuterForm, matrix && kvOuterServes(shape, cache.type, in, out)},
                         {"tensor", matrix && tensorAttentionServes(shape, cache.type, query)}};
     // How pages are shared out decides on the other choices as well.
     if (std::optional<int64_t> flat = step.overrideOf("attention.flat"))

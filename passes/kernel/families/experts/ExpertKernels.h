@@ -8,8 +8,6 @@
 namespace m3c::kernel {
 
 /// Arguments of the family's launches.
-inline LaunchArgument read(Value value) { return {value, planir::Access::Read}; }
-inline LaunchArgument write(Value value) { return {value, planir::Access::Write}; }
 
 /// Sizes of one MoE layer and the packed weights; `shared*` are absent where there is no shared
 /// expert.

@@ -73,5 +73,53 @@ M3_INLINE void multiplyShared(f32 (&acc)[32][4], const u32 (&a)[4], u64 right) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right));
 }
 
+/// The same with a slot of a cache page: keys, of which the first product begins the sums.
+template <bool adds> M3_INLINE void multiplyKeys(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+               "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+               "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+               "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+               "{%64,%65,%66,%67}, %68, p, 1, 1, 0; }"
+               : M3_SUMS_OF_64(0), M3_SUMS_OF_64(8)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right), "n"(adds));
+}
+/// Values, 128 columns and eight for the sums of the left operand: FP16 operands.
+template <bool adds>
+M3_INLINE void multiplyValues(f32 (&acc)[17][4], const u32 (&a)[4], u64 right) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %73, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n136k16.f32.f16.f16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+               "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+               "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+               "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67}, "
+               "{%68,%69,%70,%71}, %72, p, 1, 1, 0; }"
+               : M3_SUMS_OF_64(0), M3_SUMS_OF_64(8), M3_SUMS(16)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right), "n"(adds));
+}
+
 #undef M3_SUMS_OF_64
 #undef M3_SUMS
+
+/// PTX ISA, "wgmma.fence", where no sums are handed over.
+M3_INLINE void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/// PTX ISA, "fence.proxy": what this thread wrote to shared memory is seen by products.
+M3_INLINE void fenceForProducts() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// PTX ISA, "cvt": the FP16 in the low or high half of a word; two of them to BF16, nearest even.
+M3_INLINE f32 f32OfF16Low(u32 pair) {
+  f32 value;
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
+M3_INLINE f32 f32OfF16High(u32 pair) {
+  f32 value;
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
+M3_INLINE u32 bf16OfF16(u32 pair) { return packBf16(f32OfF16Low(pair), f32OfF16High(pair)); }

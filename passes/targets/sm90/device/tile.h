@@ -3,4 +3,5 @@
 
 #include "nvidia.h"
 
+#include "shared_pages.h"
 #include "shared_rows.h"

@@ -39,12 +39,13 @@ struct GroupOperands {
   const u32 *a;
   u64 right;
 };
-template <int N> M3_INLINE void multiplyByGroup(f32 (&acc)[N][4], const u32 (&a)[4], u64 right) {
+template <class Format = m3emu::Bf16, int N>
+M3_INLINE void multiplyByGroup(f32 (&acc)[N][4], const u32 (&a)[4], u64 right) {
   GroupOperands mine = {&acc[0][0], a, right};
   m3emu::together<GroupOperands, [](GroupOperands *const *lanes) {
     m3emu::Thread *t = m3emu::self();
     m3emu::GroupProduct product = {
-        8 * N, lanes[0]->right, {}, {}, m3emu::fusedSum<m3emu::Bf16, m3emu::Bf16, 16, 25>};
+        8 * N, lanes[0]->right, {}, {}, m3emu::fusedSum<Format, Format, 16, 25>};
     for (int lane = 0; lane < 32; ++lane) {
       if (lanes[lane]->right != product.b)
         t->calls->fail(t, "names a right operand that other lanes of its warp do not");
@@ -63,3 +64,33 @@ M3_INLINE void multiplyShared(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
 M3_INLINE void multiplyShared(f32 (&acc)[32][4], const u32 (&a)[4], u64 right) {
   multiplyByGroup(acc, a, right);
 }
+
+template <int N> M3_INLINE void beginSums(f32 (&acc)[N][4]) {
+  M3_UNROLL for (int n = 0; n < N; ++n) M3_UNROLL for (int i = 0; i < 4; ++i) acc[n][i] = 0;
+}
+template <bool adds> M3_INLINE void multiplyKeys(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
+  if (!adds)
+    beginSums(acc);
+  multiplyByGroup(acc, a, right);
+}
+template <bool adds>
+M3_INLINE void multiplyValues(f32 (&acc)[17][4], const u32 (&a)[4], u64 right) {
+  if (!adds)
+    beginSums(acc);
+  multiplyByGroup<m3emu::F16>(acc, a, right);
+}
+
+M3_INLINE void fenceProducts() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->meet(
+      t, "wgmma.fence", ~0ul,
+      [](void *const *) { m3emu::self()->calls->groupFence(m3emu::self()); }, false);
+}
+M3_INLINE void fenceForProducts() {
+  m3emu::Thread *t = m3emu::self();
+  t->calls->fenceProxy(t);
+}
+
+M3_INLINE f32 f32OfF16Low(u32 pair) { return (f32) __builtin_bit_cast(_Float16, (u16)pair); }
+M3_INLINE f32 f32OfF16High(u32 pair) { return f32OfF16Low(pair >> 16); }
+M3_INLINE u32 bf16OfF16(u32 pair) { return packBf16(f32OfF16Low(pair), f32OfF16High(pair)); }

@@ -134,7 +134,7 @@ tile.kernel @bad(%y: !tile.view<?x16xf32>, %n: index) attributes {family = "f", 
 tile.kernel @bad() attributes {family = "f", schedule = {}} {
   %zero = arith.constant 0.0 : f32
   %acc = tile.fill %zero : f32 -> !tile.tile<16x64xf32, mma_acc>
-  // expected-error@+1 {{T-A20: an accumulator of 16 or 32 columns gives}}
+  // expected-error@+1 {{T-A20: an accumulator of 16, 32 or 128 columns gives}}
   %r = tile.to_operand %acc : !tile.tile<16x64xf32, mma_acc> -> !tile.tile<16x64xf16, mma_a>
   tile.return
 }

@@ -95,3 +95,63 @@ tile.kernel @bad(%x: !tile.view<?x64xi16>, %stages: !tile.view<?x128x64xi16>, %l
   tile.pack_rows %x[%n, %n] by %list[%n] per 0 limit %n, %stages[%n, %n] count 16 : !tile.view<?x64xi16>, !tile.view<?x128x64xi16>, !tile.view<?xi32>
   tile.return
 }
+
+// -----
+
+tile.kernel @bad(%a: !tile.view<?x128xf32>) attributes {family = "f", schedule = {}} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %keys = tile.alloc : !tile.view<2x128x64xi16, shared>
+  %left = tile.load %a[%c0, %c0] sizes [16, 128] : !tile.view<?x128xf32> -> !tile.tile<16x128xf16, mma_a>
+  %acc = tile.fill %zero : f32 -> !tile.tile<16x128xf32, mma_acc>
+  // expected-error@+1 {{T-G9: keys (2x128x64, BF16) or values (2x136x64, FP16) in shared memory expected}}
+  %s = tile.mma_shared %left, %keys, %acc : !tile.tile<16x128xf16, mma_a>, !tile.view<2x128x64xi16, shared>, !tile.tile<16x128xf32, mma_acc>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%codes: !tile.view<128x64xi8>) attributes {family = "f", schedule = {}} {
+  %keys = tile.alloc : !tile.view<2x128x64xi16, shared>
+  // expected-error@+1 {{T-G10: e2m1 with scales and a table, or e4m3 with none of them, expected}}
+  tile.share_slot %codes format e2m1, %keys : !tile.view<128x64xi8>, !tile.view<2x128x64xi16, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%codes: !tile.view<128x64xi8>) attributes {family = "f", schedule = {}} {
+  %keys = tile.alloc : !tile.view<2x128x64xi16, shared>
+  // expected-error@+1 {{T-G11: '!tile.view<128x64xi8>' holds no 128 tokens of 128 dims}}
+  tile.share_slot %codes format e4m3, %keys : !tile.view<128x64xi8>, !tile.view<2x128x64xi16, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%codes: !tile.view<128x128xi8>, %n: index) attributes {family = "f", schedule = {}} {
+  %keys = tile.alloc : !tile.view<2x128x64xi16, shared>
+  // expected-error@+1 {{T-G9: keys (2x128x64) or, with a limit, values (2x136x64) of i16}}
+  tile.share_slot %codes limit %n format e4m3, %keys : !tile.view<128x128xi8>, !tile.view<2x128x64xi16, shared>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad(%a: !tile.view<?x128xi16>) attributes {family = "f", schedule = {}} {
+  %c0 = arith.constant 0 : index
+  %left = tile.load %a[%c0, %c0] sizes [16, 128] : !tile.view<?x128xi16> -> !tile.tile<16x128xbf16, mma_a>
+  // expected-error@+1 {{T-A25: a left operand in FP16 gives an accumulator of its shape}}
+  %acc = tile.from_operand %left : !tile.tile<16x128xbf16, mma_a> -> !tile.tile<16x128xf32, mma_acc>
+  tile.return
+}
+
+// -----
+
+tile.kernel @bad() attributes {family = "f", schedule = {}} {
+  %zero = arith.constant 0.0 : f32
+  %acc = tile.fill %zero : f32 -> !tile.tile<16x16xf32, mma_acc>
+  // expected-error@+1 {{T-E16:}}
+  %s = tile.slice %acc[0, 4] : !tile.tile<16x16xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
+  tile.return
+}
