@@ -109,7 +109,10 @@ struct LowerToTilePass : impl::LowerToTileBase<LowerToTilePass> {
            choice.ends_with("_registers");
   }
   static int64_t mostOf(StringRef choice) {
-    return choice == "product" ? int64_t(CodeProduct::Groups) : choice == "early" ? 2 : 4096;
+    return choice == "product"        ? int64_t(CodeProduct::Groups)
+           : choice == "early"        ? 2
+           : choice == "rows_at_once" ? 1 << 20
+                                      : 4096;
   }
   static constexpr StringLiteral powersOfTwo[] = {"k_chunk", "k_split", "keys", "lanes",
                                                   "value_dims"};

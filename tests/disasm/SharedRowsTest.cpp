@@ -1,8 +1,8 @@
-// Products of many rows in shared memory: the machine code has the instruction of four warps, keeps
-// one product under way while the next operand is made, writes no register that a product under way
-// reads, and needs no memory in place of registers.
+// Products of many rows in shared memory, and of rows with pages in shared memory: the machine code
+// has the instruction of four warps, keeps one product under way while the next operand is made,
+// writes no register that a product under way reads, and needs no memory in place of registers.
 #include "passes/targets/common/Target.h"
-#include "tests/numerics/KernelProgram.h"
+#include "tests/numerics/Scene.h"
 
 #include <gtest/gtest.h>
 
@@ -214,5 +214,38 @@ INSTANTIATE_TEST_SUITE_P(Kernels, SharedRowsCode, testing::ValuesIn(encodings),
                          [](const testing::TestParamInfo<Encoded> &info) {
                            return info.param.encoding;
                          });
+
+/// Sparse attention with pages outside: keys and values are right operands, queries and weights of
+/// the softmax left ones. The next queries come while weights are multiplied.
+TEST(PagesOutside, HaveTheirOperandsInRegisters) {
+  auto [target, chip] = findChip("sm_90a");
+  ASSERT_NE(target->inspector().name, "") << target->inspector().absence;
+  for (const char *storage : {"nvfp4", "fp8"}) {
+    SceneSpec spec;
+    spec.bf16 = true;
+    spec.cache.kvHeads = 1;
+    spec.cache.storage = storage;
+    spec.cache.e4m3Grid = std::string(storage) == "nvfp4";
+    KernelProgram program(Scene::module(spec), "sm_90a", 1024, {"attention.kv_outer=1"});
+    int products = 0;
+    for (const auto &[name, kernel] : program.kernels) {
+      if (!name.starts_with("attention_"))
+        continue;
+      SCOPED_TRACE(name);
+      std::vector<std::byte> object = target->build(name, kernel.source, *chip);
+      EXPECT_EQ(target->facts(name, object).spillBytes, 0u);
+      std::string code = target->disassemble(name, object);
+      EXPECT_FALSE(std::regex_search(code, std::regex("\\b(LDL|STL)\\b")));
+      if (!name.starts_with("attention_products"))
+        continue;
+      ++products;
+      for (const char *pattern : {"HGMMA\\.64x128x16\\.F32\\.BF16", "HGMMA\\.64x136x16\\.F32 "})
+        EXPECT_TRUE(std::regex_search(code, std::regex(pattern))) << pattern;
+      EXPECT_EQ(overwritten(code), std::vector<std::string>());
+      EXPECT_LE(target->facts(name, object).registers, 168u); // three items of four warps
+    }
+    EXPECT_EQ(products, 1);
+  }
+}
 
 } // namespace

@@ -199,11 +199,8 @@ bool pagesOutside(const Schedule &problem) { return choiceOf(problem, "kv_outer"
 Schedule kvOuter(const Schedule &problem, const Chip &chip) {
   constexpr int64_t residents = 3; // 68 KiB of operands each, and 168 registers for a thread
   int64_t parts = std::max<int64_t>(residents * chip.facts.units / problem.at("kv_heads"), 1);
-  return {{"kv_outer", 1},
-          {"consumers", 4},
-          {"residents", residents},
-          {"parts", parts},
-          {"rows_at_once", 2048}};
+  return {{"kv_outer", 1},          {"consumers", 4}, {"ahead", 0},
+          {"residents", residents}, {"parts", parts}, {"rows_at_once", 2048}};
 }
 
 /// Kernels that work row by row. Each warp has one chunk where it can, so that all of a row is

@@ -147,9 +147,9 @@ M3_INLINE OperandA<f16, 128> toOperand(const FragmentAcc<128> &in) {
       out.v[n / 2][n % 2 * 2 + i] = packF16(in.v[n][2 * i], in.v[n][2 * i + 1]);
   return out;
 }
-M3_INLINE FragmentAcc<128> fromOperand(const OperandA<f16, 128> &in) {
-  FragmentAcc<128> out;
-  M3_UNROLL for (int n = 0; n < 16; ++n) M3_UNROLL for (int i = 0; i < 2; ++i) {
+template <int K> M3_INLINE FragmentAcc<K> fromOperand(const OperandA<f16, K> &in) {
+  FragmentAcc<K> out;
+  M3_UNROLL for (int n = 0; n < K / 8; ++n) M3_UNROLL for (int i = 0; i < 2; ++i) {
     const u32 pair = in.v[n / 2][n % 2 * 2 + i];
     out.v[n][2 * i] = f32OfF16Low(pair), out.v[n][2 * i + 1] = f32OfF16High(pair);
   }

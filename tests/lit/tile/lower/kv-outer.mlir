@@ -1,5 +1,5 @@
-// Sparse attention with pages outside and rows inside, where it is asked for: a launch that lists the rows of each
-// block, one that multiplies, one that adds the pages of each row; 2,048 rows at a time.
+// Sparse attention with pages outside and rows inside, where it is asked for: launches that count and list the rows
+// of each block, one that multiplies, one that adds the pages of each row; 2,048 rows at a time.
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=16,4096 schedule=attention.kv_outer=1" | FileCheck %s
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=16 schedule=attention.kv_outer=0" | FileCheck %s --check-prefix=OFF
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=16 schedule=attention.kv_outer=1,attention.consumers=12" 2>&1 | FileCheck %s --check-prefix=TWELVE
@@ -8,6 +8,9 @@
 !q = tensor<?x1024xbf16, #m3.storage<e4m3>>
 !iq = tensor<?x256xbf16, #m3.storage<e4m3>>
 
+// CHECK-LABEL: tile.kernel @attention_counts_{{.*}}_kv_outer1_
+// CHECK: tile.count
+// CHECK: tile.store_scalar
 // CHECK-LABEL: tile.kernel @attention_pages_{{.*}}_kv_outer1
 // CHECK: tile.count
 // CHECK: tile.compact
@@ -34,16 +37,18 @@
 // CHECK: plan.buffer "page_entries" size = rows * 0 + blocks * 32 + 2048
 // 4 KiB for each.
 // CHECK: plan.buffer "page_means" size = rows * 0 + blocks * 0 + 2097152
-// CHECK: plan.launch @attention_pages_{{.*}}{{.*}} grid [blocks(1), 2, 1] label "layers.0.attention.pages"
+// CHECK: plan.launch @attention_counts_{{.*}} grid [blocks(32), 2, 1] label "layers.0.attention.counts"
+// CHECK: plan.launch @attention_pages_{{.*}} grid [blocks(32), 2, 1] label "layers.0.attention.pages"
 // CHECK: plan.launch @attention_products_{{.*}} grid [198, 2, 1] label "layers.0.attention"
-// CHECK: plan.launch @attention_sum_{{.*}} grid [2, 2, 1] label "layers.0.attention.sum"
+// CHECK: plan.launch @attention_sum_{{.*}} grid [4, 2, 1] label "layers.0.attention.sum"
 // CHECK: plan.bucket rows = 4096
 // CHECK: plan.buffer "page_means" size = rows * 0 + blocks * 0 + 268435456
 // CHECK: plan.scalar 2048
 // CHECK: plan.scalar 0
-// CHECK: plan.launch @attention_sum_{{.*}} grid [256, 2, 1]
+// CHECK: plan.launch @attention_counts_{{.*}} grid [blocks(32), 2, 16]
+// CHECK: plan.launch @attention_sum_{{.*}} grid [512, 2, 1]
 // CHECK: plan.scalar 2048
-// CHECK: plan.launch @attention_sum_{{.*}} grid [256, 2, 1]
+// CHECK: plan.launch @attention_sum_{{.*}} grid [512, 2, 1]
 // CHECK-NOT: plan.scalar
 
 // OFF-NOT: share_slot

@@ -31,36 +31,38 @@ public:
   PageSums(KernelBuilder &kb, const KvOuter &outer, const MatrixUnit &unit, const PageMeans &means)
       : kb(kb), m(kb, unit), steps(kb, m, outer.shape), shape(outer.shape), means(means) {}
 
-  /// The pages of slots base … base + count − 1; two are under way together.
-  void emit(Value base, Value count, Value out, Value queryRow) {
-    constexpr int64_t ahead = 2;
+  /// The pages of slots base … base + count − 1, half of the columns. Some pages are under way
+  /// together.
+  void emit(Value base, Value count, Value half, Value out, Value queryRow) {
+    constexpr int64_t ahead = 4;
+    const int64_t columns = shape.dims / 2;
     Value last = kb.add(count, -1);
     auto slotOf = [&](Value i) { return kb.add(base, kb.min(i, last)); };
-    Value largest = kb.forLoop(
-        kb.index(0), count, 1, m.fill(noScore, m.rows()), [&](Value i, ValueRange carried) {
-          return Values{kb.map({carried[0], loadRows(slotOf(i), 0)}, m.rows(),
-                               [&](ValueRange args) { return kb.maxf(args[0], args[1]); })};
-        })[0];
-    Values start = {m.fill(0, m.acc(shape.dims)), m.fill(0, m.rows())};
+    Value largest = m.fill(noScore, m.rows());
+    for (int64_t i = 0; i < shape.selected; ++i)
+      largest = kb.map({largest, loadRows(slotOf(kb.index(i)), 0)}, m.rows(),
+                       [&](ValueRange args) { return kb.maxf(args[0], args[1]); });
+    Values start = {m.fill(0, m.acc(columns)), m.fill(0, m.rows())};
     Values sums =
         kb.forLoop(kb.index(0), count, ahead, start, [&](Value first, ValueRange carried) {
           SmallVector<Value> loaded, shares;
           for (int64_t i = 0; i < ahead; ++i) {
             Value number = kb.add(first, i), slot = slotOf(number);
-            loaded.push_back(loadMean(slot));
+            loaded.push_back(loadMean(slot, half));
             shares.push_back(share(slot, largest, kb.less(number, count)));
           }
           Value values = carried[0], weights = carried[1];
           for (auto [mean, part] : llvm::zip(loaded, shares)) {
-            Value terms = tile::FromOperandOp::create(kb.builder(), m.acc(shape.dims), mean);
-            values = kb.map({terms, part, values}, m.acc(shape.dims),
+            Value terms = tile::FromOperandOp::create(kb.builder(), m.acc(columns), mean);
+            values = kb.map({terms, part, values}, m.acc(columns),
                             [&](ValueRange args) { return kb.fmaf(args[0], args[1], args[2]); });
             weights = kb.map({part, weights}, m.rows(),
                              [&](ValueRange args) { return kb.addf(args[0], args[1]); });
           }
           return Values{values, weights};
         });
-    steps.store(steps.mean(sums[0], sums[1]), out, queryRow, kb.index(0));
+    Value group = kb.mul(half, columns / m.unit.columns);
+    steps.store(steps.mean(sums[0], sums[1]), out, queryRow, group);
   }
 
 private:
@@ -69,12 +71,13 @@ private:
                                 ValueRange{slot, kb.index(which), kb.index(0)},
                                 ArrayRef<int64_t>{1, 1, 16});
   }
-  Value loadMean(Value slot) {
-    auto type = kb.fragment(16, shape.dims, kb.builder().getF16Type(), tile::Layout::MmaA);
+  Value loadMean(Value slot, Value half) {
+    auto type = kb.fragment(16, shape.dims / 2, kb.builder().getF16Type(), tile::Layout::MmaA);
     ArrayRef<int64_t> box = cast<tile::ViewType>(means.values.getType()).getShape();
-    return tile::LoadOp::create(kb.builder(), type, means.values,
-                                ValueRange{slot, kb.index(0), kb.index(0), kb.index(0)},
-                                ArrayRef<int64_t>{1, box[1], box[2], box[3]});
+    return tile::LoadOp::create(
+        kb.builder(), type, means.values,
+        ValueRange{slot, kb.mul(half, box[1] / 2), kb.index(0), kb.index(0)},
+        ArrayRef<int64_t>{1, box[1] / 2, box[2], box[3]});
   }
   /// What of the weights of all pages a page has, against the largest score; nothing where it does
   /// not count.
@@ -98,7 +101,8 @@ void emitPageSums(KernelBuilder &kb, const KvOuter &outer, const MatrixUnit &uni
                   Value selection, const PageMeans &means, Value out, const RowsAtOnce &rows) {
   constexpr int64_t lanes = 32; // a choice in each
   const AttentionShape &shape = outer.shape;
-  Value local = kb.add(kb.mul(kb.blockId(tile::Axis::X), kb.warps()), kb.warpId());
+  Value item = kb.add(kb.mul(kb.blockId(tile::Axis::X), kb.warps()), kb.warpId());
+  Value local = kb.div(item, 2), half = kb.rem(item, 2);
   Value row = kb.add(local, rows.first), kvHead = kb.blockId(tile::Axis::Y);
   kb.when(kb.both(kb.less(local, rows.most), kb.less(row, batch.rows)), [&] {
     auto list = [&](Value row) {
@@ -117,7 +121,7 @@ void emitPageSums(KernelBuilder &kb, const KvOuter &outer, const MatrixUnit &uni
     Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
     Value count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
     Value queryRow = kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group()));
-    PageSums(kb, outer, unit, means).emit(list(local), count, out, queryRow);
+    PageSums(kb, outer, unit, means).emit(list(local), count, half, out, queryRow);
   });
 }
 
@@ -145,6 +149,7 @@ public:
     pages = list("page_numbers");
     seen = list("page_keys");
     tiles = step.scratch("page_tiles", 0, 0, shape.kvHeads * 4);
+    counts = step.scratch("page_counts", 0, PageLists::countBytes(outer, atOnce), 0);
     values = step.scratch("page_means", 0, 0, slots * attentionHeads * shape.dims * 2);
     rows = step.scratch("page_rows", 0, 0, slots * attentionHeads * 2 * 4);
     most = number(atOnce);
@@ -168,10 +173,19 @@ private:
   void launchFrom(int64_t first) {
     Value start = number(first);
     const int64_t count = std::min(atOnce, step.rows - first);
+    const planir::GridDim groups = {0, PageLists::blocksTogether},
+                          rowParts = {int64_t(llvm::divideCeil(atOnce, PageLists::rowsTogether)),
+                                      0};
     SmallVector<LaunchArgument> arguments = BatchRows::arguments(step);
-    arguments.append({read(operands.selection), write(entries), write(pages), write(seen),
-                      write(tiles), read(start), read(most)});
-    step.launch(listKernel(), arguments, {{0, 1}, {shape.kvHeads, 0}}, operands.label + ".pages");
+    arguments.append({read(operands.selection), write(counts), read(start), read(most)});
+    step.launch(countKernel(), arguments, {groups, {shape.kvHeads, 0}, rowParts},
+                operands.label + ".counts");
+
+    arguments = BatchRows::arguments(step);
+    arguments.append({read(operands.selection), read(counts), write(entries), write(pages),
+                      write(seen), write(tiles), read(start), read(most)});
+    step.launch(listKernel(), arguments, {groups, {shape.kvHeads, 0}, rowParts},
+                operands.label + ".pages");
 
     arguments = BatchRows::arguments(step);
     arguments.append({read(entries), read(pages), read(seen), read(tiles),
@@ -182,7 +196,7 @@ private:
     arguments = BatchRows::arguments(step);
     arguments.append({read(operands.selection), read(values), read(rows),
                       write(operands.mean.buffer), read(start), read(most)});
-    int64_t items = int64_t(llvm::divideCeil(count, sumWarps));
+    int64_t items = int64_t(llvm::divideCeil(2 * count, sumWarps));
     step.launch(sumKernel(), arguments, {{items, 0}, {shape.kvHeads, 0}}, operands.label + ".sum");
   }
 
@@ -204,14 +218,26 @@ private:
 
   PageLists::Views views(KernelBuilder &kb, unsigned first) {
     return {kb.parameter(first), kb.parameter(first + 1), kb.parameter(first + 2),
-            kb.parameter(first + 3)};
+            kb.parameter(first + 3), Value()};
   }
 
-  tile::KernelOp listKernel() {
-    return build("pages", {{"warps", 8}}, {words(), words(), words(), words(), words()},
+  tile::KernelOp countKernel() {
+    return build("counts", {{"warps", 8}}, {words(), words()},
                  [&](KernelBuilder &kb, BatchRows &batch, const RowsAtOnce &rows) {
-                   PageLists lists(kb, outer, batch, rows, views(kb, 5), kb.blockId(tile::Axis::Y));
-                   lists.list(kb.parameter(4), kb.blockId(tile::Axis::X));
+                   PageLists::Views views;
+                   views.counts = kb.parameter(5);
+                   PageLists(kb, outer, batch, rows, views, kb.blockId(tile::Axis::Y))
+                       .count(kb.parameter(4), kb.blockId(tile::Axis::X),
+                              kb.blockId(tile::Axis::Z));
+                 });
+  }
+  tile::KernelOp listKernel() {
+    return build("pages", {{"warps", 8}}, {words(), words(), words(), words(), words(), words()},
+                 [&](KernelBuilder &kb, BatchRows &batch, const RowsAtOnce &rows) {
+                   PageLists::Views lists = views(kb, 6);
+                   lists.counts = kb.parameter(5);
+                   PageLists(kb, outer, batch, rows, lists, kb.blockId(tile::Axis::Y))
+                       .list(kb.parameter(4), kb.blockId(tile::Axis::X), kb.blockId(tile::Axis::Z));
                  });
   }
   tile::KernelOp productKernel() {
@@ -237,7 +263,7 @@ private:
                  });
   }
 
-  static constexpr int64_t sumWarps = 8; ///< a row in each
+  static constexpr int64_t sumWarps = 8; ///< half of a row in each
 
   StepLowering &step;
   const KvOuter &outer;
@@ -248,7 +274,7 @@ private:
   MLIRContext *context;
   const int64_t parts, atOnce;
   const std::string name;
-  Value most, entries, pages, seen, tiles, values, rows;
+  Value most, counts, entries, pages, seen, tiles, values, rows;
 };
 
 } // namespace
@@ -267,7 +293,7 @@ LogicalResult emitKvOuterAttention(StepLowering &step, const CachePages &cache,
            << " and parts=" << schedule.at("parts")
            << ": 4, 8 or 16 and positive numbers are needed; change them by --schedule, or "
            << "attention.kv_outer=0";
-  KvOuter outer = {cache, shape, together};
+  KvOuter outer = {cache, shape, together, isOn(schedule, "ahead")};
   KvOuterLaunches(step, outer, schedule, operands).launch();
   return success();
 }

@@ -1,11 +1,11 @@
 // Sparse attention of many rows, pages outside and rows inside: a page is dequantised once, into
 // shared memory, and multiplied with all rows that chose it.
 //
-// Three launches for some rows at a time. The first lists the rows that chose each page. The second
+// Four launches for some rows at a time. Two list the rows that chose each page. The third
 // multiplies: four warps with four rows of sixteen heads are one product of 64 rows on wgmma, keys
 // and values its right operands, so a row's scores, softmax and weighted values stay in the
 // registers of one warp. What a row gets from a page, the mean of its values, goes to memory; the
-// third launch adds the pages of a row in the order of its choices. A row's result does not depend
+// fourth launch adds the pages of a row in the order of its choices. A row's result does not depend
 // on which rows stand beside it. The kernel of AttentionMatrix.h does the same row by row.
 #pragma once
 
@@ -21,8 +21,9 @@ inline constexpr const char *kvOuterForm = "kv_outer";
 bool kvOuterServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
 
 /// Launches it. Schedule: `consumers` (warps of a work item, 4, 8 or 16; as many rows go together),
-/// `residents` (work items of a multiprocessor), `parts` (work items of a KV head, which share the
-/// rows of all pages evenly), `rows_at_once` (that go through the three launches together; what
+/// `residents` (work items of a multiprocessor), `ahead` (1: a warp reads its next queries while it
+/// multiplies), `parts` (work items of a KV head, which share the
+/// rows of all pages evenly), `rows_at_once` (that go through the launches together; what
 /// their pages give them is kept in memory, 4 KiB for each page of a row and KV head).
 mlir::LogicalResult emitKvOuterAttention(StepLowering &step, const CachePages &cache,
                                          const AttentionShape &shape, const Schedule &schedule,
@@ -35,6 +36,7 @@ struct KvOuter {
   const CachePages &cache;
   const AttentionShape &shape;
   int64_t together; ///< rows that are multiplied together: a tile
+  bool ahead;       ///< the list and the queries of the next tile are read meanwhile
 };
 
 /// The rows that go through the launches together: from `first` on, at most so many.
@@ -49,25 +51,33 @@ struct RowsAtOnce {
 /// page and how many keys of that the row sees; a page of −1 is no entry.
 class PageLists {
 public:
-  /// Views [entries] of i32 of all KV heads, and [KV heads] for the numbers of tiles.
+  /// Rows and blocks that a work item of the launches that make the lists has.
+  static constexpr int64_t rowsTogether = 128, blocksTogether = 32;
+
+  /// Views [entries] of i32 of all KV heads, [KV heads] for the numbers of tiles, and for how many
+  /// of 128 rows chose a block [KV heads, blocks, rows / 128].
   struct Views {
-    Value entries, pages, seen, tiles;
+    Value entries, pages, seen, tiles, counts;
   };
   PageLists(KernelBuilder &kb, const KvOuter &outer, BatchRows &batch, const RowsAtOnce &rows,
             const Views &views, Value kvHead);
   static int64_t fixedBytes(const KvOuter &outer, int64_t mostRows);
   static int64_t blockBytes(const KvOuter &outer);
+  /// For each block.
+  static int64_t countBytes(const KvOuter &outer, int64_t mostRows);
 
-  /// Writes the list of one block, by all warps of a work item. Rows chose the blocks of
-  /// `selection` [rows, KV heads, selected].
-  void list(Value selection, Value block);
+  /// The counts of blocks 32 · group … and rows 128 · part …, by all warps of a work item. Rows
+  /// chose the blocks of `selection` [rows, KV heads, selected].
+  void count(Value selection, Value group, Value part);
+  /// Their entries; the last part of a block writes what follows them.
+  void list(Value selection, Value group, Value part);
 
   /// Tiles that any block has.
   Value tiles() { return kb.loadIndex(views.tiles, {kvHead}); }
   /// The place of a tile's first entry.
   Value place(Value tile) { return kb.add(base, kb.mul(tile, outer.together)); }
-  Value entry(Value place) { return kb.loadIndex(views.entries, {place}); }
-  // As i32.
+  // As i32; −1 where there is no entry.
+  Value entry(Value place) { return kb.loadScalar(views.entries, {place}); }
   Value page(Value place) { return kb.loadScalar(views.pages, {place}); }
   Value seen(Value place) { return kb.loadScalar(views.seen, {place}); }
 
@@ -75,8 +85,12 @@ private:
   struct Choices;
 
   Value firstTile(Value block, Value begin) { return kb.add(kb.div(begin, outer.together), block); }
-  Value lastPosition(Value count);
-  void fill(Choices &choices, Value block, Value start);
+  Choices choices(Value selection, Value part);
+  std::pair<Value, Value> ownBlocks(Value group);
+  Value countsOf(Value block);
+  Value sumOf(Value from, Value to, Value offset, int64_t stride);
+  Value before(Value group);
+  void fill(Choices &chosen, Value sequences, Value positions, Value block, Value start);
   void pad(Value from, Value to);
 
   KernelBuilder &kb;
@@ -84,7 +98,7 @@ private:
   BatchRows &batch;
   RowsAtOnce rows;
   Views views;
-  Value kvHead, base;
+  Value kvHead, base, parts; ///< parts: of 128 rows each
 };
 
 /// What each page gives a row and KV head: the means of its values, FP16 [slots, dims / 16, lanes,

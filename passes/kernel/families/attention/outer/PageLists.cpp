@@ -1,4 +1,5 @@
-// The launch that lists which rows chose each block.
+// The launches that list which rows chose each block. Both have a work item for some blocks and 128
+// rows: the first counts the rows of each block, the second puts them where the counts say.
 #include "passes/kernel/families/attention/outer/KvOuter.h"
 
 using namespace mlir;
@@ -6,8 +7,8 @@ using namespace mlir;
 namespace m3c::kernel {
 namespace {
 
-/// Entries that a warp looks at together.
-constexpr int64_t lanes = 32, lines = 4, atOnce = lanes * lines;
+/// Rows that a work item looks at, a lane for each in every line; numbers that are summed at once.
+constexpr int64_t lanes = 32, lines = PageLists::rowsTogether / lanes, summed = 128;
 
 } // namespace
 
@@ -17,6 +18,7 @@ PageLists::PageLists(KernelBuilder &kb, const KvOuter &outer, BatchRows &batch,
   Value most =
       kb.add(kb.mul(batch.tableLength, outer.together), kb.mul(rows.most, outer.shape.selected));
   base = kb.mul(kvHead, most);
+  parts = kb.ceilDiv(rows.most, rowsTogether);
 }
 
 int64_t PageLists::fixedBytes(const KvOuter &outer, int64_t mostRows) {
@@ -25,154 +27,162 @@ int64_t PageLists::fixedBytes(const KvOuter &outer, int64_t mostRows) {
 int64_t PageLists::blockBytes(const KvOuter &outer) {
   return outer.shape.kvHeads * outer.together * 4;
 }
-
-/// The choices of some rows for a KV head, numbered row by row; each warp has a share of them.
-struct PageLists::Choices {
-  Choices(KernelBuilder &kb, const KvOuter &outer, Value selection, Value firstRow, Value rows,
-          Value kvHead)
-      : kb(kb), selected(outer.shape.selected), kvHeads(outer.shape.kvHeads), selection(selection),
-        type(kb.tile(lines, lanes, kb.i32Type())), conditions(kb.tile(lines, lanes, bit())),
-        number(kb.reshape(kb.iota(atOnce), lines, lanes)) {
-    Value count = kb.mul(rows, selected);
-    Value size = kb.mul(kb.ceilDiv(kb.ceilDiv(count, kb.warps()), atOnce), atOnce);
-    from = kb.min(kb.mul(size, kb.warpId()), count);
-    to = kb.min(kb.add(from, size), count);
-    origin = kb.mul(kb.add(kb.mul(firstRow, kvHeads), kvHead), selected);
-  }
-
-  /// Calls `body` with the numbers and blocks of the choices from i on, of which the first `left`
-  /// count; the others repeat the last.
-  Values
-  each(ValueRange start,
-       function_ref<Values(Value numbers, Value blocks, Value left, ValueRange carried)> body) {
-    return kb.forLoop(from, to, atOnce, start, [&](Value i, ValueRange carried) {
-      Value left = kb.toI32(kb.sub(to, i)), first = kb.toI32(i);
-      Value numbers = kb.map(number, type, [&](ValueRange args) {
-        return kb.add(kb.min(args[0], kb.sub(left, kb.i32(1))), first);
-      });
-      // Choices of a row and KV head stand side by side.
-      Value places = kvHeads == 1 ? numbers : kb.map(numbers, type, [&](ValueRange args) {
-        Value row = quotient(args[0]);
-        Value choice = kb.sub(args[0], times(row, selected));
-        return kb.add(times(row, kvHeads * selected), choice);
-      });
-      return body(numbers, kb.gather(selection, origin, places), left, carried);
-    });
-  }
-  /// The row of a number.
-  Value quotient(Value number) {
-    return arith::DivSIOp::create(kb.builder(), number, kb.i32(selected));
-  }
-  Value times(Value a, int64_t b) { return arith::MulIOp::create(kb.builder(), a, kb.i32(b)); }
-  /// Of the choices that count those whose block `is` holds for.
-  Value where(Value blocks, Value left, function_ref<Value(Value block)> is) {
-    return kb.map({blocks, number}, conditions,
-                  [&](ValueRange args) { return kb.both(is(args[0]), kb.less(args[1], left)); });
-  }
-  Value counted(Value sum, Value takes) {
-    return kb.map({sum, takes}, type, [&](ValueRange args) {
-      return kb.add(args[0], kb.selectf(args[1], kb.i32(1), kb.i32(0)));
-    });
-  }
-  Value total(Value tile) {
-    Value sum = kb.reduce(tile::ReduceKind::Add, kb.reshape(tile, 1, atOnce));
-    return asIndex(kb.extract(sum, 0, 0));
-  }
-  Value asIndex(Value number) {
-    return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), number);
-  }
-  Type bit() { return kb.builder().getI1Type(); }
-
-  KernelBuilder &kb;
-  const int64_t selected, kvHeads;
-  Value selection;
-  tile::TileType type, conditions;
-  Value number, from, to, origin;
-};
-
-/// Of the first `count` rows, by all warps.
-Value PageLists::lastPosition(Value count) {
-  auto type = kb.tile(1, atOnce, kb.i32Type());
-  Value number = kb.iota(atOnce), warp = kb.warpId();
-  Value start = kb.map(number, type, [&](ValueRange) { return kb.i32(0); });
-  Value most = kb.forLoop(
-      kb.mul(warp, atOnce), count, kb.warps() * atOnce, start, [&](Value i, ValueRange carried) {
-        Value last = kb.toI32(kb.sub(kb.add(count, -1), i));
-        Value places = kb.map(number, type, [&](ValueRange args) { return kb.min(args[0], last); });
-        Value found = kb.gather(batch.positions, kb.add(rows.first, i), places);
-        return Values{kb.map({carried[0], found}, type,
-                             [&](ValueRange args) { return kb.max(args[0], args[1]); })};
-      })[0];
-  Value ofWarps = kb.alloc({kb.warps()}, kb.i32Type());
-  Value own = kb.extract(kb.reduce(tile::ReduceKind::Max, most), 0, 0);
-  kb.storeScalar(own, ofWarps, {warp});
-  kb.barrier();
-  Value position = kb.index(0);
-  for (int64_t w = 0; w < kb.warps(); ++w)
-    position = kb.max(position, kb.loadIndex(ofWarps, {kb.index(w)}));
-  return position;
+int64_t PageLists::countBytes(const KvOuter &outer, int64_t mostRows) {
+  return outer.shape.kvHeads * int64_t(llvm::divideCeil(mostRows, rowsTogether)) * 4;
 }
 
-void PageLists::list(Value selection, Value block) {
-  Value zero = kb.index(0), warp = kb.warpId();
-  Value given = kb.max(kb.min(kb.sub(batch.rows, rows.first), rows.most), zero);
-  Value blocks = kb.add(kb.div(lastPosition(given), m3::blockTokens), 1);
-  kb.when(kb.less(block, blocks), [&] {
-    Choices choices(kb, outer, selection, rows.first, given, kvHead);
-    Value own = kb.toI32(block);
-    auto isOwn = [&](Value id) { return kb.equal(id, own); };
-    auto isEarlier = [&](Value id) { return kb.both(kb.atLeast(id, kb.i32(0)), kb.less(id, own)); };
-    Value none = kb.map(choices.number, choices.type, [&](ValueRange) { return kb.i32(0); });
-    Values sums = choices.each({none, none}, [&](Value, Value ids, Value left, ValueRange carried) {
-      return Values{choices.counted(carried[0], choices.where(ids, left, isEarlier)),
-                    choices.counted(carried[1], choices.where(ids, left, isOwn))};
+/// What the rows of a work item have chosen, for a KV head: a tile of rows for each choice.
+struct PageLists::Choices {
+  Choices(KernelBuilder &kb, const KvOuter &outer, Value selection, Value firstRow, Value given,
+          Value part, Value kvHead)
+      : kb(kb), type(kb.tile(lines, lanes, kb.i32Type())),
+        conditions(kb.tile(lines, lanes, kb.builder().getI1Type())) {
+    const int64_t selected = outer.shape.selected, row = outer.shape.kvHeads * selected;
+    Value first = kb.toI32(kb.mul(part, rowsTogether)), count = kb.toI32(given);
+    number = kb.map(kb.reshape(kb.iota(rowsTogether), lines, lanes), type,
+                    [&](ValueRange args) { return kb.add(args[0], first); });
+    isGiven = kb.map(number, conditions, [&](ValueRange args) { return kb.less(args[0], count); });
+    inside = kb.map(number, type, [&](ValueRange args) {
+      return kb.max(kb.min(args[0], kb.sub(count, kb.i32(1))), kb.i32(0));
     });
-    Value counts = kb.alloc({kb.warps(), 2}, kb.i32Type());
-    for (int64_t i = 0; i < 2; ++i)
-      kb.storeScalar(choices.total(sums[size_t(i)]), counts, {warp, kb.index(i)});
-    kb.barrier();
-    // Entries of earlier blocks come first, of its own those of earlier warps.
-    Value begin = zero, count = zero, before = zero;
-    for (int64_t w = 0; w < kb.warps(); ++w) {
-      Value owned = kb.loadIndex(counts, {kb.index(w), kb.index(1)});
-      begin = kb.add(begin, kb.loadIndex(counts, {kb.index(w), zero}));
-      count = kb.add(count, owned);
-      before = kb.add(before, kb.selectf(kb.less(kb.index(w), warp), owned, zero));
-    }
-    Value start = place(firstTile(block, begin)), end = kb.add(begin, count);
-    fill(choices, block, kb.add(start, before));
-    kb.when(kb.equal(warp, zero), [&] {
-      Value next = firstTile(kb.add(block, 1), end);
-      pad(kb.add(start, count), place(next));
-      kb.when(kb.equal(kb.add(block, 1), blocks),
-              [&] { kb.storeScalar(next, views.tiles, {kvHead}); });
+    Value places = kb.map(inside, type, [&](ValueRange args) { return times(args[0], row); });
+    Value origin = kb.mul(kb.add(kb.mul(firstRow, outer.shape.kvHeads), kvHead), selected);
+    for (int64_t j = 0; j < selected; ++j)
+      blocks.push_back(kb.gather(selection, kb.add(origin, j), places));
+  }
+
+  /// Of each row which choice a block is; none: −1.
+  Value choiceOf(Value block) {
+    Value own = kb.toI32(block),
+          found = kb.map(number, type, [&](ValueRange) { return kb.i32(-1); });
+    for (auto [j, chosen] : llvm::enumerate(blocks))
+      found = kb.map({chosen, found}, type, [&, j = j](ValueRange args) {
+        return kb.selectf(kb.equal(args[0], own), kb.i32(int64_t(j)), args[1]);
+      });
+    return found;
+  }
+  /// Whether a row has chosen it.
+  Value takes(Value choice) {
+    return kb.map({choice, isGiven}, conditions, [&](ValueRange args) {
+      return kb.both(kb.atLeast(args[0], kb.i32(0)), args[1]);
     });
+  }
+  Value times(Value a, int64_t b) { return arith::MulIOp::create(kb.builder(), a, kb.i32(b)); }
+
+  KernelBuilder &kb;
+  tile::TileType type, conditions;
+  Value number, inside, isGiven; ///< of the rows; `inside` repeats the last one
+  Values blocks;
+};
+
+PageLists::Choices PageLists::choices(Value selection, Value part) {
+  Value given = kb.max(kb.min(kb.sub(batch.rows, rows.first), rows.most), kb.index(0));
+  return Choices(kb, outer, selection, rows.first, given, part, kvHead);
+}
+
+/// The warp's blocks of those of the work item.
+std::pair<Value, Value> PageLists::ownBlocks(Value group) {
+  const int64_t each = blocksTogether / kb.warps();
+  Value first = kb.add(kb.mul(group, blocksTogether), kb.mul(kb.warpId(), each));
+  return {first, kb.min(kb.add(first, each), batch.tableLength)};
+}
+
+/// The place of the counts of a block.
+Value PageLists::countsOf(Value block) {
+  return kb.mul(kb.add(kb.mul(kvHead, batch.tableLength), block), parts);
+}
+
+void PageLists::count(Value selection, Value group, Value part) {
+  Choices chosen = choices(selection, part);
+  auto [first, end] = ownBlocks(group);
+  kb.forLoop(first, end, 1, [&](Value block) {
+    Value takes = chosen.takes(chosen.choiceOf(block));
+    Value count = tile::CountOp::create(kb.builder(), kb.builder().getIndexType(), takes);
+    kb.storeScalar(count, views.counts, {kb.add(countsOf(block), part)});
   });
 }
 
-/// The warp's entries of its block, from place `start` on.
-void PageLists::fill(Choices &choices, Value block, Value start) {
-  auto &b = kb.builder();
-  Value own = kb.toI32(block), past = kb.toI32(kb.sub(kb.index(1), kb.mul(block, m3::blockTokens)));
-  Value stride = kb.toI32(batch.tableLength);
-  choices.each(start, [&](Value numbers, Value ids, Value left, ValueRange carried) {
-    Value takes = choices.where(ids, left, [&](Value id) { return kb.equal(id, own); });
-    Value count = tile::CountOp::create(b, b.getIndexType(), takes);
-    kb.when(kb.less(kb.index(0), count), [&] {
-      Value ofRows =
-          kb.map(numbers, choices.type, [&](ValueRange args) { return choices.quotient(args[0]); });
-      Value line =
-          kb.map(kb.gather(batch.sequences, rows.first, ofRows), choices.type,
-                 [&](ValueRange args) { return Value(arith::MulIOp::create(b, args[0], stride)); });
-      Value pages = kb.gather(batch.table, block, line);
-      Value seen = kb.map(
-          kb.gather(batch.positions, rows.first, ofRows), choices.type,
-          [&](ValueRange args) { return kb.min(kb.add(args[0], past), kb.i32(m3::blockTokens)); });
-      for (auto [values, view] : {std::pair(numbers, views.entries), std::pair(pages, views.pages),
-                                  std::pair(seen, views.seen)})
-        tile::CompactOp::create(b, values, view, ValueRange{carried[0]}, takes, kb.index(atOnce));
+/// The sum of counts from … to − 1, `stride` · 128 apart from `offset` · 128 on, by a warp.
+Value PageLists::sumOf(Value from, Value to, Value offset, int64_t stride) {
+  auto type = kb.tile(1, summed, kb.i32Type());
+  Value number = kb.iota(summed);
+  Value none = kb.map(number, type, [&](ValueRange) { return kb.i32(0); });
+  Value sums =
+      kb.forLoop(kb.add(from, kb.mul(offset, summed)), to, stride * summed, none,
+                 [&](Value i, ValueRange carried) {
+                   Value left = kb.toI32(kb.sub(to, i));
+                   Value inside = kb.map(number, type, [&](ValueRange args) {
+                     return kb.min(args[0], kb.sub(left, kb.i32(1)));
+                   });
+                   Value found = kb.gather(views.counts, i, inside);
+                   return Values{kb.map({carried[0], found, number}, type, [&](ValueRange args) {
+                     return kb.add(args[0], kb.selectf(kb.less(args[2], left), args[1], kb.i32(0)));
+                   })};
+                 })[0];
+  Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums), 0, 0);
+  return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
+}
+
+/// Entries of blocks before those of the work item, by all warps.
+Value PageLists::before(Value group) {
+  Value first = kb.min(kb.mul(group, blocksTogether), batch.tableLength), warp = kb.warpId();
+  Value ofWarps = kb.alloc({kb.warps()}, kb.i32Type());
+  Value own = sumOf(countsOf(kb.index(0)), countsOf(first), warp, kb.warps());
+  kb.storeScalar(own, ofWarps, {warp});
+  kb.barrier();
+  Value sum = kb.index(0);
+  for (int64_t w = 0; w < kb.warps(); ++w)
+    sum = kb.add(sum, kb.loadIndex(ofWarps, {kb.index(w)}));
+  return sum;
+}
+
+void PageLists::list(Value selection, Value group, Value part) {
+  Value zero = kb.index(0), blocks = batch.tableLength;
+  Choices chosen = choices(selection, part);
+  Value sequences = kb.gather(batch.sequences, rows.first, chosen.inside);
+  Value positions = kb.gather(batch.positions, rows.first, chosen.inside);
+  auto [first, end] = ownBlocks(group);
+  Value groupFirst = kb.min(kb.mul(group, blocksTogether), blocks);
+  Value start =
+      kb.add(before(group), sumOf(countsOf(groupFirst), countsOf(kb.min(first, blocks)), zero, 1));
+  kb.forLoop(first, end, 1, start, [&](Value block, ValueRange carried) {
+    Value counts = countsOf(block), own = kb.add(counts, part);
+    Value earlier = sumOf(counts, own, zero, 1);
+    Value count = kb.add(earlier, sumOf(own, kb.add(counts, parts), zero, 1));
+    Value begin = place(firstTile(block, carried[0])), next = kb.add(carried[0], count);
+    fill(chosen, sequences, positions, block, kb.add(begin, earlier));
+    kb.when(kb.equal(part, kb.add(parts, -1)), [&] {
+      Value tile = firstTile(kb.add(block, 1), next);
+      pad(kb.add(begin, count), place(tile));
+      kb.when(kb.equal(kb.add(block, 1), blocks),
+              [&] { kb.storeScalar(tile, views.tiles, {kvHead}); });
     });
-    return Values{kb.add(carried[0], count)};
+    return Values{next};
+  });
+}
+
+/// The entries of a block from place `start` on.
+void PageLists::fill(Choices &chosen, Value sequences, Value positions, Value block, Value start) {
+  auto &b = kb.builder();
+  Value past = kb.toI32(kb.sub(kb.index(1), kb.mul(block, m3::blockTokens)));
+  Value stride = kb.toI32(batch.tableLength), choice = chosen.choiceOf(block);
+  Value takes = chosen.takes(choice);
+  Value count = tile::CountOp::create(b, b.getIndexType(), takes);
+  // Of rows that are not there the sequence is anything.
+  kb.when(kb.less(kb.index(0), count), [&] {
+    Value entries = kb.map({chosen.number, choice}, chosen.type, [&](ValueRange args) {
+      return kb.add(chosen.times(args[0], outer.shape.selected), args[1]);
+    });
+    Value line = kb.map(sequences, chosen.type, [&](ValueRange args) {
+      return Value(arith::MulIOp::create(b, args[0], stride));
+    });
+    Value pages = kb.gather(batch.table, block, line);
+    Value seen = kb.map(positions, chosen.type, [&](ValueRange args) {
+      return kb.min(kb.add(args[0], past), kb.i32(m3::blockTokens));
+    });
+    for (auto [values, view] : {std::pair(entries, views.entries), std::pair(pages, views.pages),
+                                std::pair(seen, views.seen)})
+      tile::CompactOp::create(b, values, view, ValueRange{start}, takes, kb.index(rowsTogether));
   });
 }
 

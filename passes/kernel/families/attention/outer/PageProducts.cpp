@@ -16,16 +16,26 @@ public:
   PageProducts(KernelBuilder &kb, const KvOuter &outer, const MatrixUnit &unit, PageLists &lists,
                Value query, Value pool, const PageMeans &means, Value firstRow)
       : kb(kb), m(kb, unit), cache(outer.cache), shape(outer.shape), together(outer.together),
-        lists(lists), query(query), pool(pool), means(means), firstRow(firstRow),
-        scaleBits(outer.shape.scale * std::numbers::log2e) {}
+        ahead(outer.ahead), lists(lists), query(query), pool(pool), means(means),
+        firstRow(firstRow), scaleBits(outer.shape.scale * std::numbers::log2e) {}
 
   /// Tiles begin … end − 1, the last one first: rows see more keys of a page the later they are,
   /// and a page is brought with those that the rows at hand see.
   void emit(Value begin, Value end) {
     allocate();
-    Value none = kb.i32(-1), last = kb.add(end, -1);
-    kb.forLoop(kb.index(0), kb.sub(end, begin), 1, {none, kb.i32(0)},
-               [&](Value i, ValueRange carried) { return tile(kb.sub(last, i), carried); });
+    kb.when(kb.less(begin, end), [&] {
+      Value last = kb.add(end, -1);
+      Values state = {kb.i32(-1), kb.i32(0)};
+      if (ahead) {
+        Tile first = read(last);
+        state.push_back(queryOf(first.ownEntry));
+        llvm::append_range(state, first.all());
+      }
+      kb.forLoop(kb.index(0), kb.sub(end, begin), 1, state, [&](Value i, ValueRange carried) {
+        Value number = kb.sub(last, i);
+        return tile(number, kb.max(kb.add(number, -1), begin), carried);
+      });
+    });
   }
 
 private:
@@ -40,35 +50,68 @@ private:
     kb.barrier();
   }
 
-  /// Entries of a tile have one block, so rows of one sequence have one page of it: nearly always
-  /// all entries are of one page. Else each page has its turn. `state`: the page that stands in
-  /// shared memory, and how many of its keys.
-  Values tile(Value number, ValueRange state) {
-    Value place = lists.place(number);
-    Value first = lists.page(place), most = lists.seen(place), isOne = yes();
+  /// What the list says of a tile: the page of its entries and how many keys of that are needed, or
+  /// `several` where they have several pages; of the warp's own entry its number, −1 where it has
+  /// none, and how many keys its row sees.
+  struct Tile {
+    Value page, most, ownEntry, ownSeen;
+    Values all() const { return {page, most, ownEntry, ownSeen}; }
+    static Tile of(ValueRange values) { return {values[0], values[1], values[2], values[3]}; }
+  };
+  static constexpr int64_t several = -2;
+
+  Tile read(Value number) {
+    Value place = lists.place(number), isOne = yes();
+    Tile tile = {lists.page(place), lists.seen(place), {}, {}};
     for (int64_t j = 1; j < together; ++j) {
       Value at = kb.add(place, j), page = lists.page(at);
-      most = kb.max(most, lists.seen(at));
-      isOne = kb.both(isOne, kb.either(kb.equal(page, first), kb.less(page, kb.i32(0))));
+      tile.most = kb.max(tile.most, lists.seen(at));
+      isOne = kb.both(isOne, kb.either(kb.equal(page, tile.page), kb.less(page, kb.i32(0))));
     }
+    tile.most = kb.selectf(isOne, tile.most, kb.i32(several));
     Value mine = kb.add(place, kb.warpId());
-    ownPage = lists.page(mine);
-    ownSeen = lists.seen(mine);
-    ownEntry = kb.max(lists.entry(mine), kb.index(0));
+    tile.ownSeen = lists.seen(mine);
+    tile.ownEntry = lists.entry(mine);
+    return tile;
+  }
+
+  /// Entries of a tile have one block, so rows of one sequence have one page of it: nearly always
+  /// all entries are of one page. Else each page has its turn. `state`: the page that stands in
+  /// shared memory, how many of its keys, the warp's queries, the tile; for the next one the last
+  /// two are read meanwhile.
+  Values tile(Value number, Value nextNumber, ValueRange state) {
+    place = lists.place(number);
+    Tile next;
+    if (ahead)
+      next = read(nextNumber);
+    own = ahead ? Tile::of(state.drop_front(3)) : read(number);
+    Value isOne = kb.less(kb.i32(several), own.most);
     Value turns = kb.selectf(isOne, kb.index(1), kb.index(together));
-    return kb.forLoop(kb.index(0), turns, 1, state, [&](Value j, ValueRange carried) {
-      Values turn = kb.choose(
-          isOne, [&] { return Values{first, most, yes()}; }, [&] { return turnOf(place, j); });
+    auto turn = [&](Value j, ValueRange carried) {
+      Values page = kb.choose(
+          isOne, [&] { return Values{own.page, own.most, yes()}; }, [&] { return turnOf(j); });
+      Value after = own.ownEntry;
+      if (ahead)
+        after = kb.selectf(kb.equal(kb.add(j, 1), turns), next.ownEntry, after);
       return kb.choose(
-          kb.both(turn[2], kb.atLeast(turn[0], kb.i32(0))),
-          [&] { return work(turn[0], turn[1], carried); },
-          [&] { return Values(carried.begin(), carried.end()); });
-    });
+          kb.both(page[2], kb.atLeast(page[0], kb.i32(0))),
+          [&] { return work(page[0], page[1], after, carried); },
+          [&] {
+            Values same(carried.begin(), carried.end());
+            if (ahead)
+              same[2] = queryOf(after);
+            return same;
+          });
+    };
+    Values after = kb.forLoop(kb.index(0), turns, 1, state.take_front(ahead ? 3 : 2), turn);
+    if (ahead)
+      llvm::append_range(after, next.all());
+    return after;
   }
 
   /// The page of entry j, how many of its keys entries of that page see, and whether no entry
   /// before has it.
-  Values turnOf(Value place, Value j) {
+  Values turnOf(Value j) {
     Value page = lists.page(kb.add(place, j));
     Values found = kb.forLoop(kb.index(0), kb.index(together), 1, {kb.i32(0), yes()},
                               [&](Value i, ValueRange carried) {
@@ -89,15 +132,19 @@ private:
     return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), number);
   }
 
-  Values work(Value page, Value most, ValueRange state) {
+  /// `after`: the entry whose queries are wanted next.
+  Values work(Value page, Value most, Value after, ValueRange state) {
     Value isThere = kb.both(kb.equal(state[0], page), kb.atLeast(state[1], most));
     Values now = kb.choose(
-        isThere, [&] { return Values(state.begin(), state.end()); },
+        isThere, [&] { return Values{state[0], state[1]}; },
         [&] {
           bring(page, most);
           return Values{page, most};
         });
-    attend(page);
+    if (ahead)
+      now.push_back(attend(page, state[2], after));
+    else
+      attend(page, queryOf(own.ownEntry), {});
     return now;
   }
 
@@ -125,14 +172,24 @@ private:
   }
 
   //===- A row in each warp
-  void attend(Value page) {
-    Value row = kb.div(ownEntry, shape.selected), choice = kb.rem(ownEntry, shape.selected);
-    Value kvHead = kb.blockId(tile::Axis::Y);
-    Value first = kb.add(kb.mul(kb.add(row, firstRow), shape.heads), kb.mul(kvHead, shape.group()));
+  Value queryOf(Value entry) {
+    Value row = kb.add(asIndex(rowOf(kb.max(entry, kb.i32(0)))), firstRow);
+    Value first =
+        kb.add(kb.mul(row, shape.heads), kb.mul(kb.blockId(tile::Axis::Y), shape.group()));
     auto type = kb.fragment(16, shape.dims, kb.builder().getBF16Type(), tile::Layout::MmaA);
-    Value q = tile::LoadOp::create(kb.builder(), type, query, ValueRange{first, kb.index(0)},
-                                   kb.add(first, shape.group()), ArrayRef<int64_t>{16, shape.dims});
-    Value scores = masked(product(q, keys, m3::blockTokens));
+    return tile::LoadOp::create(kb.builder(), type, query, ValueRange{first, kb.index(0)},
+                                kb.add(first, shape.group()), ArrayRef<int64_t>{16, shape.dims});
+  }
+
+  Value rowOf(Value entry) {
+    return arith::DivSIOp::create(kb.builder(), entry, kb.i32(shape.selected));
+  }
+
+  /// Gives the queries of `after`, which are on their way while the rest of the work is done.
+  Value attend(Value page, Value q, Value after) {
+    Value scores = product(q, keys, m3::blockTokens);
+    Value next = after ? queryOf(after) : Value();
+    scores = masked(scores);
     Value largest = m.rowsMax(scores);
     Value weights = weightsOf(scores, largest);
     auto left = kb.fragment(16, m3::blockTokens, kb.builder().getF16Type(), tile::Layout::MmaA);
@@ -141,11 +198,20 @@ private:
     Value sum = m.rowsMax(columns(sums, shape.dims, ones)); // all eight are alike
     Value mean = kb.map({columns(sums, 0, shape.dims), inverse(sum)}, m.acc(shape.dims),
                         [&](ValueRange args) { return kb.mulf(args[0], args[1]); });
-    kb.when(kb.equal(ownPage, page), [&] {
-      Value slot =
-          kb.add(kb.mul(kb.add(kb.mul(row, shape.kvHeads), kvHead), shape.selected), choice);
+    Value isOfPage = kb.choose(
+        kb.less(kb.i32(several), own.most),
+        [&] { return Values{kb.atLeast(own.ownEntry, kb.i32(0))}; },
+        [&] { return Values{kb.equal(lists.page(kb.add(place, kb.warpId())), page)}; })[0];
+    kb.when(isOfPage, [&] {
+      // Choices of a row and KV head stand side by side, as do its slots.
+      Value slot = asIndex(own.ownEntry), kvHead = kb.blockId(tile::Axis::Y);
+      if (shape.kvHeads > 1) {
+        Value row = kb.div(slot, shape.selected), choice = kb.rem(slot, shape.selected);
+        slot = kb.add(kb.mul(kb.add(kb.mul(row, shape.kvHeads), kvHead), shape.selected), choice);
+      }
       store(slot, mean, largest, sum);
     });
+    return next;
   }
 
   Value product(Value a, Value right, int64_t columns) {
@@ -162,11 +228,11 @@ private:
   Value masked(Value scores) {
     auto type = cast<tile::TileType>(scores.getType());
     return kb.choose(
-        kb.less(ownSeen, kb.i32(m3::blockTokens)),
+        kb.less(own.ownSeen, kb.i32(m3::blockTokens)),
         [&] {
           Value token = m.iota(m.columns(m3::blockTokens, kb.i32Type()));
           return Values{kb.map({scores, token}, type, [&](ValueRange args) {
-            return kb.selectf(kb.less(args[1], ownSeen), args[0], kb.f32(noScore));
+            return kb.selectf(kb.less(args[1], own.ownSeen), args[0], kb.f32(noScore));
           })};
         },
         [&] { return Values{scores}; })[0];
@@ -198,13 +264,15 @@ private:
   const CachePages &cache;
   const AttentionShape &shape;
   const int64_t together;
+  const bool ahead;
   PageLists &lists;
   Value query, pool;
   PageMeans means;
   Value firstRow;
   const double scaleBits; ///< of scores, to powers of two
   Value table, keys, values;
-  Value ownPage, ownSeen, ownEntry; ///< of the warp
+  Tile own;    ///< the one at hand
+  Value place; ///< of its entries
 };
 
 } // namespace
