@@ -34,22 +34,29 @@ Schedule tensorAttention(const Schedule &problem, const Chip &chip) {
 
 /// Block scores in tensor memory: two work items of a multiprocessor. Rows fill 16 or 32 columns;
 /// with 32 the roles share registers out, since 96 for every warp would leave 24 bytes in memory
-/// (NVRTC 13.5).
-Schedule tensorScores(const Schedule &problem, const Chip &chip) {
+/// (NVRTC 13.5). So they do where codes go by way of FP16, since compilers that cannot multiply
+/// them would leave 8 and 40 bytes in memory (NVRTC 13.0; 8 of 16 columns 12.9).
+Schedule tensorScores(const Schedule &problem, const Chip &chip, bool multiplies) {
   constexpr int64_t residents = 2;
   int64_t heads = problem.at("heads"), rows = problem.at("rows");
   bool wide = rows * heads > 16;
   int64_t columns = wide ? 32 : 16;
   int64_t tiles = (rows * heads + columns - 1) / columns;
+  struct Registers {
+    int64_t score, dequantise, feed;
+  };
+  Registers registers = wide ? Registers{104, 88, 48} : Registers{};
+  if (!multiplies)
+    registers = wide ? Registers{88, 88, 64} : Registers{80, 88, 72};
   Schedule schedule = scoreParts(problem, residents * chip.facts.units, tiles);
   schedule.insert({{"columns", columns},
                    {"stages", 4},
                    {"tensor_stages", 4},
                    {"pair", 0},
                    {"residents", residents},
-                   {"score_registers", wide ? 104 : 0},
-                   {"dequantise_registers", wide ? 88 : 0},
-                   {"feed_registers", wide ? 48 : 0}});
+                   {"score_registers", registers.score},
+                   {"dequantise_registers", registers.dequantise},
+                   {"feed_registers", registers.feed}});
   return schedule;
 }
 
@@ -71,7 +78,8 @@ Schedule sm100Schedule(llvm::StringRef family, const Schedule &problem, const Ch
   // One head fills too few columns of scores.
   bool scores = family == "index_score" && problem.at("heads") > 1;
   if (packed && problem.at("tensor") && (scores || family == "attention")) {
-    Schedule schedule = scores ? tensorScores(problem, chip) : tensorAttention(problem, chip);
+    Schedule schedule =
+        scores ? tensorScores(problem, chip, multiplies) : tensorAttention(problem, chip);
     schedule["product"] = multiplies ? 1 : 2; // CodeProduct::Multiply, Detour
     return schedule;
   }
