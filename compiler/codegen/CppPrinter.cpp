@@ -80,6 +80,8 @@ LogicalResult Printer::forLoop(scf::ForOp loop) {
   }
   if (loop->hasAttr("unroll"))
     line("M3_UNROLL");
+  if (loop->hasAttr("rolled"))
+    line("M3_ROLLED");
   std::string i = fresh(loop.getInductionVar(), "it");
   line(formatv("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", i, name(loop.getLowerBound()),
                name(loop.getUpperBound()), name(loop.getStep())));

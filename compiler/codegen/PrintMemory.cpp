@@ -128,8 +128,11 @@ LogicalResult Printer::tileAccess(Operation *op) {
           std::string rows;
           if (op.getLimit())
             rows = formatv(", {0} - {1}", name(op.getLimit()), name(op.getIndices()[0]));
+          std::string load = "load<";
+          if (op.getPart())
+            load = formatv("loadHalf<{0}, ", *op.getPart());
           return define(op, "t",
-                        formatv("load<{0}>({1}, {2}{3})", tileType(type),
+                        formatv("{0}{1}>({2}, {3}{4})", load, tileType(type),
                                 address(op.getView(), op.getIndices()),
                                 rank > 1 ? view.getStride(unsigned(rank) - 2) : 0, rows));
         }

@@ -150,7 +150,13 @@ bool m3c::tile::inRegisterOrder(TileType tile, ArrayRef<int64_t> sizes) {
 LogicalResult LoadOp::verify() {
   if (failed(verifyIndices(*this, getView().getType(), getIndices().size())))
     return failure();
-  return verifyBox(*this, getView().getType(), getSizes(), getResult().getType());
+  TileType tile = getResult().getType();
+  bool halved = getView().getType().getElement().isF32() && tile.getElement().isF16() &&
+                tile.getLayout() == Layout::MmaA;
+  if (getPart() && (!halved || *getPart() > 1))
+    return emitOpError("T-M29: part 0 or 1 of f32 rows as a left operand of f16 expected, found ")
+           << *getPart() << " of " << getView().getType() << " as " << tile;
+  return verifyBox(*this, getView().getType(), getSizes(), tile);
 }
 
 LogicalResult LoadRowsOp::verify() {

@@ -126,16 +126,22 @@ def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments]> {
     `mma_b` the transpose of one; with `limit`, rows whose index in the view's first dimension is not below it read as the last
     one that is. An accumulator lies in the order of registers: a contiguous box [columns/8, 32, 4], of
     each eight columns and lane four elements. `mma_rows` are 16 contiguous elements.
+
+    `part` is for rows of f32 on no grid, which two operands of f16 hold: part 0 has the first eleven bits of each
+    element, part 1 what is left, rounded. Their sum is within 2^-22 of the element, or 2^-24 where that is more.
   }];
   let arguments = (ins Arg<Tile_ViewType, "", [MemRead]>:$view, Variadic<Index>:$indices,
-                       Optional<Index>:$limit, DenseI64ArrayAttr:$sizes);
+                       Optional<Index>:$limit, DenseI64ArrayAttr:$sizes, OptionalAttr<I64Attr>:$part);
   let results = (outs Tile_TileType:$result);
   let assemblyFormat = [{
-    $view `[` $indices `]` `sizes` $sizes (`limit` $limit^)? attr-dict `:` type($view) `->` type($result)
+    $view `[` $indices `]` `sizes` $sizes (`limit` $limit^)? (`part` $part^)? attr-dict `:` type($view) `->` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view,
                                  "::mlir::ValueRange":$indices, "::llvm::ArrayRef<int64_t>":$sizes),
-                            [{ build($_builder, $_state, result, view, indices, ::mlir::Value(), sizes); }]>];
+                            [{ build($_builder, $_state, result, view, indices, ::mlir::Value(), sizes, ::mlir::IntegerAttr()); }]>,
+                  OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view, "::mlir::ValueRange":$indices,
+                                 "::mlir::Value":$limit, "::llvm::ArrayRef<int64_t>":$sizes),
+                            [{ build($_builder, $_state, result, view, indices, limit, sizes, ::mlir::IntegerAttr()); }]>];
   let hasVerifier = 1;
 }
 

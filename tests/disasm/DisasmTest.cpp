@@ -26,12 +26,14 @@ struct Row {
   std::vector<const char *> mustHave, mustNotHave;
   int64_t workItems; ///< of a multiprocessor, as the schedule means it
   std::vector<std::string> schedule = {};
-  bool fp8 = false; ///< the cache, with BF16 activations; else NVFP4
+  bool fp8 = false; ///< the cache; else NVFP4
+  bool bf16 = true; ///< with an FP8 cache: activations, else FP32
 };
 
 void PrintTo(const Row &row, std::ostream *out) {
   *out << row.chip << " " << row.family << ", " << row.rows << " rows, " << row.indexHeads
-       << " index heads" << (row.sparse ? "" : ", dense") << (row.fp8 ? ", FP8" : "");
+       << " index heads" << (row.sparse ? "" : ", dense") << (row.fp8 ? ", FP8" : "")
+       << (row.bf16 ? "" : ", FP32 activations");
   for (const std::string &choice : row.schedule)
     *out << ", " << choice;
 }
@@ -62,6 +64,7 @@ const Patterns waveAttention = {"v_mfma_f32_16x16x128_f8f6f4", "v_mfma_f32_16x16
                                 "v_perm_b32", "global_load_lds_dwordx4"};
 const Patterns fp8Attention = {"v_mfma_f32_16x16x32_f16", "v_cvt_scalef32_pk_f16_fp8",
                                "global_load_lds_dwordx4"};
+const Patterns fp8Products = {"HMMA\\.16816\\.F32", "F2FP\\.F16\\.E4M3", "UBLKCP"};
 const Patterns notOnWaves = {"\\bscratch_", "\\bflat_(load|store|atomic)"};
 
 const Row rowTable[] = {
@@ -73,6 +76,8 @@ const Row rowTable[] = {
     // 32 columns: roles share registers out, so that two work items fit a multiprocessor.
     {"sm_100a", "index_score", 4, 8, true, budgeted(tensorScores), none, 2},
     {"sm_103a", "index_score", 2, 16, true, budgeted(tensorScores), none, 2},
+    // Blocks of two tiles of rows, shared out together.
+    {"sm_100a", "index_score", 4, 16, true, budgeted(tensorScores), none, 2},
     // Products of two work items.
     {"sm_100a",
      "index_score",
@@ -105,6 +110,17 @@ const Row rowTable[] = {
      {local, "QMUL4"},
      1,
      {"index_score.product=2"}},
+    // As for compilers that cannot multiply codes.
+    {"sm_103a",
+     "index_score",
+     2,
+     8,
+     true,
+     budgeted(tensorDetour),
+     {local, "QMUL4"},
+     2,
+     {"index_score.product=2", "index_score.score_registers=80",
+      "index_score.dequantise_registers=88", "index_score.feed_registers=72"}},
     {"sm_103a",
      "attention",
      4,
@@ -143,6 +159,13 @@ const Row rowTable[] = {
     {"gfx950", "index_score", 4, 8, true, waveScores, notOnWaves, 1, {}, true},
     {"gfx950", "attention", 4, 8, true, fp8Attention, notOnWaves, 1, {}, true},
     {"gfx950", "attention", 4, 1, false, fp8Attention, notOnWaves, 1, {}, true},
+    // Queries in FP32, two operands each.
+    {"sm_107a", "attention", 4, 1, true, fp8Products, none, 2, {}, true, false},
+    {"sm_107a", "attention", 4, 1, true, fp8Products, none, 3, {}, true},
+    {"sm_107a", "attention", 4, 16, false, fp8Products, none, 2, {}, true, false},
+    {"sm_100a", "attention", 4, 8, true, fp8Products, none, 1, {}, true, false},
+    {"gfx950", "attention", 4, 8, true, fp8Attention, notOnWaves, 1, {}, true, false},
+    {"gfx950", "attention", 4, 4, false, fp8Attention, notOnWaves, 1, {}, true, false},
 };
 
 /// NVRTC 13.5 refuses a text whose registers it cannot set as they are asked for, so what is built
@@ -163,7 +186,7 @@ SceneSpec specOf(const Row &row) {
   spec.heads = 4 * row.indexHeads;
   spec.cache.kvHeads = row.indexHeads;
   spec.farPage = false;
-  spec.bf16 = row.fp8;
+  spec.bf16 = row.fp8 && row.bf16;
   if (row.fp8)
     spec.cache.storage = "fp8";
   return spec;

@@ -34,7 +34,11 @@ std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths) {
 
 double attentionBound(const Scene &scene, int64_t keys) {
   double dims = double(scene.spec.cache.headDim), length = std::sqrt(dims) + 5, u = 0x1p-24;
-  double delta = 2 * (dims + 1) * u * scene.scale() * length * length;
+  // FP32 queries on no grid are two operands: twice as many products, and 2^-22 of each query and
+  // 2^-24 at least are lost, with Σ|k| ≤ √D |k|.
+  bool halves = scene.spec.cache.storage == "fp8" && !scene.spec.bf16;
+  double products = halves ? 2 * dims + 7 : dims + 1;
+  double delta = 2 * products * u * scene.scale() * length * length;
   double weights = 2 * (0x1p-11 + 0x1p-21), sums = 2 * double(keys) * u;
   return (2 * delta + weights + sums + (scene.spec.bf16 ? 0x1p-9 : 0)) * 6;
 }

@@ -73,7 +73,8 @@ std::vector<RowAt> chunkOf(int32_t sequence, int32_t first, int32_t count);
 std::vector<RowAt> rowsOfLengths(const std::vector<int32_t> &lengths);
 
 /// Bound of attention over `keys` keys by kernels that round the weights of the softmax to FP16:
-/// scores are sums of exact products in FP32, within (D + 1) · 2^-24 · Σ |q k|; weights are off by
+/// scores are sums of exact products in FP32, within (D + 1) · 2^-24 · Σ |q k| ((2D + 7) where two
+/// operands have the queries); weights are off by
 /// 2^-11 in numerator and denominator alike, e^x by 2^-21; sums of n keys are FP32 (n · 2^-24); a
 /// value is smaller than 6; results in BF16 are rounded (2^-9 of them).
 double attentionBound(const Scene &scene, int64_t keys);

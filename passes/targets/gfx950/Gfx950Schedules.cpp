@@ -46,11 +46,13 @@ Schedule matrixAttention(const Schedule &problem, const Chip &chip) {
 /// Rows of a step often choose the same pages: up to eight of them dequantise each once. Their sums
 /// take 37 registers of a lane each: four waves have all registers of a compute unit, for eight
 /// rows (with eight waves four rows would not fit half of them). Lists of pages and queries lie
-/// beside the ring.
+/// beside the ring; FP32 queries of FP8 pages are two operands, and eight rows of them would leave
+/// room for two pages.
 Schedule sharedAttention(const Schedule &problem, const Chip &chip) {
-  int64_t rows = problem.at("rows"), tileRows = std::min<int64_t>(rows, 8);
+  bool codes = problem.at("cache_bits") == 4, twice = !codes && problem.at("activation_bits") == 32;
+  int64_t rows = problem.at("rows"), tileRows = std::min<int64_t>(rows, twice ? 4 : 8);
   int64_t items = (rows + tileRows - 1) / tileRows * problem.at("kv_heads");
-  int64_t queryBytes = problem.at("cache_bits") == 4 ? 2048 : 4096; // E4M3, FP16
+  int64_t queryBytes = codes ? 2048 : twice ? 8192 : 4096; // E4M3, FP16
   int64_t besideRows = tileRows * (queryBytes + 4 * 128 + 4 * problem.at("selected") * tileRows);
   int64_t parts = std::min<int64_t>(partsFor(chip.facts.units, items), 8);
   return {{"shared_rows", tileRows},

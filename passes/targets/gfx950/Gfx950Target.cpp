@@ -119,8 +119,7 @@ public:
   }
   llvm::StringRef fallback() const override { return "x86-avx2"; }
   llvm::StringRef emitted() const override {
-    return "index_score, block_topk, attention of NVFP4 and, with BF16 activations, FP8 caches, in "
-           "steps of up to 16 rows";
+    return "index_score, block_topk, attention of NVFP4 and FP8 caches, in steps of up to 16 rows";
   }
 
   codegen::EntryStyle entryStyle() const override {

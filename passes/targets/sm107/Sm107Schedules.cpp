@@ -47,13 +47,16 @@ static Schedule scores(const Schedule &problem, const Chip &chip) {
   return schedule;
 }
 
-/// Three work items of a multiprocessor, or two with flat parts. Of 16 rows × 4 KV heads × 16 pages
-/// a multiprocessor has 6 at most either way.
+/// Three work items of a multiprocessor, or two with flat parts, or of FP32 queries that are two
+/// operands (FP8 pages), of which 8 bytes of a thread would lie in memory. Of 16 rows × 4 KV heads
+/// × 16 pages a multiprocessor has 6 at most either way.
 static Schedule attention(Schedule problem, const Chip &chip) {
   constexpr int64_t consumers = 4;
   int64_t units = chip.facts.units;
-  bool flat = flatPartsFor(problem, {units, flatAttenders, attenders}) > 0;
-  int64_t residents = flat ? flatAttenders : attenders, ring = flat ? flatRing : attenderRing;
+  const bool twice = problem.at("cache_bits") == 8 && problem.at("activation_bits") == 32;
+  bool flat = flatPartsFor(problem, {units, flatAttenders, twice ? flatAttenders : attenders}) > 0;
+  bool two = flat || twice;
+  int64_t residents = two ? flatAttenders : attenders, ring = two ? flatRing : attenderRing;
   problem["flat"] = flat;
   PageChip items = {units * residents, ring, 1};
   items.flatBytes = ring;

@@ -64,6 +64,41 @@ Value MatrixTiles::loadRows(Value view, Value row, ArrayRef<int64_t> sizes, Valu
 Value MatrixTiles::loadLeft(Value view, Value row, int64_t k, Value limit) {
   return loadRows(view, row, {16, k}, limit, queries(k));
 }
+int64_t MatrixTiles::queryParts(Value view) const {
+  return !onGrid && cast<tile::ViewType>(view.getType()).getElement().isF32() ? 2 : 1;
+}
+Value MatrixTiles::allocQueries(Value view, int64_t count, int64_t dims) {
+  SmallVector<int64_t> box = queryBox(dims);
+  return kb.alloc({count * queryParts(view) * box[0], box[1], box[2]}, queryBits());
+}
+SmallVector<Value> MatrixTiles::queryPlace(Value view, int64_t dims, Value number, Value part) {
+  const int64_t steps = queryBox(dims)[0], parts = queryParts(view);
+  Value first = kb.mul(number, parts * steps);
+  return {parts > 1 ? kb.add(first, kb.mul(part, steps)) : first, kb.index(0), kb.index(0)};
+}
+void MatrixTiles::storeQueries(Value view, Value row, int64_t dims, Value limit, Value queries,
+                               Value number) {
+  const int64_t parts = queryParts(view);
+  for (int64_t part = 0; part < parts; ++part) {
+    Value q = parts == 1
+                  ? loadLeft(view, row, dims, limit)
+                  : Value(tile::LoadOp::create(kb.builder(), left(dims, kb.builder().getF16Type()),
+                                               view, ValueRange{row, kb.index(0)}, limit,
+                                               ArrayRef<int64_t>{16, dims},
+                                               kb.builder().getI64IntegerAttr(part)));
+    kb.store(q, queries, queryPlace(view, dims, number, kb.index(part)), queryBox(dims));
+  }
+}
+SmallVector<Value> MatrixTiles::loadQueries(Value view, int64_t dims, Value queries, Value number) {
+  SmallVector<Value> parts;
+  for (int64_t part = 0; part < queryParts(view); ++part)
+    parts.push_back(loadQueries(view, dims, queries, number, kb.index(part)));
+  return parts;
+}
+Value MatrixTiles::loadQueries(Value view, int64_t dims, Value queries, Value number, Value part) {
+  return tile::LoadOp::create(kb.builder(), this->queries(dims), queries,
+                              queryPlace(view, dims, number, part), queryBox(dims));
+}
 Value MatrixTiles::loadRight(Value view, Value row, int64_t k, int64_t columns, Value limit) {
   return loadRows(view, row, {columns, k}, limit, keys(k, columns));
 }

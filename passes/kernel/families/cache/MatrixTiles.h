@@ -9,7 +9,7 @@ class MatrixTiles {
 public:
   /// `onGrid`: queries lie on the E4M3 grid, as those of NVFP4 caches and all index queries do.
   MatrixTiles(KernelBuilder &kb, const MatrixUnit &unit, bool onGrid = true)
-      : kb(kb), unit(unit), e4m3(unit.e4m3 && onGrid) {}
+      : kb(kb), unit(unit), onGrid(onGrid), e4m3(unit.e4m3 && onGrid) {}
 
   /// Operands of products with values: FP16.
   tile::TileType left(int64_t k) { return left(k, kb.builder().getF16Type()); }
@@ -40,6 +40,15 @@ public:
   /// BF16 or FP32 rows of a view [rows, dims] as an operand of queries; rows from `limit` on repeat
   /// the last.
   Value loadLeft(Value view, Value row, int64_t k, Value limit);
+  /// Operands that hold a row of queries: one, or of FP32 queries on no grid two, whose products
+  /// are added: the first eleven bits, and as many of what is left.
+  int64_t queryParts(Value view) const;
+  /// Shared memory for `count` left operands of queries of a view, with all parts.
+  Value allocQueries(Value view, int64_t count, int64_t dims);
+  /// As loadLeft, to place `number` of that memory; all parts back from there.
+  void storeQueries(Value view, Value row, int64_t dims, Value limit, Value queries, Value number);
+  llvm::SmallVector<Value> loadQueries(Value view, int64_t dims, Value queries, Value number);
+  Value loadQueries(Value view, int64_t dims, Value queries, Value number, Value part);
   Value loadRight(Value view, Value row, int64_t k, int64_t columns, Value limit);
   Value toLeft(Value acc);
   /// Of a product with the keys of tile.load_cached, a row: which token each column is.
@@ -53,12 +62,15 @@ public:
   const MatrixUnit &unit;
 
 private:
+  const bool onGrid;
   const bool e4m3; ///< queries and keys are multiplied as E4M3 codes, else as FP16
   Type keyElement();
   tile::TileType left(int64_t k, Type element);
   tile::TileType right(int64_t k, int64_t columns, Type element);
   Value loadRows(Value view, Value row, llvm::ArrayRef<int64_t> sizes, Value limit,
                  tile::TileType type);
+  /// Where a part of operand `number` begins in the memory for queries.
+  llvm::SmallVector<Value> queryPlace(Value view, int64_t dims, Value number, Value part);
 };
 
 /// Warps of a role that meet whatever the other roles do: by the barrier of the role, or where

@@ -5,6 +5,7 @@
 
 #define M3_INLINE __device__ __forceinline__
 #define M3_UNROLL _Pragma("unroll")
+#define M3_ROLLED _Pragma("unroll 1")
 
 inline constexpr int warpLanes = 64;
 

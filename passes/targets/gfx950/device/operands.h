@@ -9,6 +9,7 @@
 // tokens it has eight.
 #pragma once
 
+#include "halves.h"
 #include "memory.h"
 #include "scalar.h"
 
@@ -231,7 +232,7 @@ template <int K> M3_INLINE OperandA<f16, K> toOperand(const OperandA<bf16, K> &i
 /// Number n, or where there are no more than n the last.
 M3_INLINE i64 numberBelow(i64 n, i64 count) { return maximum(minimum(n, count - 1), 0); }
 
-/// The K/4 elements of a row that belong to this lane: BF16, or FP32 as E4M3.
+/// The K/4 elements of a row that belong to this lane: BF16, FP32 as E4M3, a part of FP32 as FP16.
 template <class E, int K> struct LineFrom;
 template <int K> struct LineFrom<bf16, K> {
   static M3_INLINE Line<bf16, K> row(const u16 *p) {
@@ -258,10 +259,22 @@ template <int K> struct LineFrom<e4m3, K> {
   }
 };
 
-template <class T> struct LoadFragment;
+template <int K> struct LineFrom<f16, K> {
+  template <int Part> static M3_INLINE Line<f16, K> row(HalfRows<Part> rows) {
+    Line<f16, K> line;
+    M3_UNROLL for (int i = 0; i < K / 16; ++i) {
+      const float4 words = loadWide<float4>(rows.p + partOfLane() * (K / 4) + 4 * i);
+      u32 *const to = line.v[i / 2] + i % 2 * 2;
+      to[0] = packF16(halfOf<Part>(words.x), halfOf<Part>(words.y));
+      to[1] = packF16(halfOf<Part>(words.z), halfOf<Part>(words.w));
+    }
+    return line;
+  }
+};
+
 /// Rows of the view, `stride` elements apart; rows from `rows` on repeat the last.
 template <class E, int K> struct LoadFragment<OperandA<E, K>> {
-  template <class P> static M3_INLINE OperandA<E, K> from(const P *p, i64 stride, i64 rows) {
+  template <class P> static M3_INLINE OperandA<E, K> from(P p, i64 stride, i64 rows) {
     return {LineFrom<E, K>::row(p + numberBelow(rowOfLane(), rows) * stride)};
   }
 };

@@ -6,6 +6,7 @@
 
 #define M3_INLINE __attribute__((always_inline)) static inline
 #define M3_UNROLL _Pragma("clang loop unroll(full)")
+#define M3_ROLLED _Pragma("clang loop unroll(disable)")
 
 #ifdef __AVX512F__
 inline constexpr int vectorBytes = 64;

@@ -73,6 +73,14 @@ tile.kernel @bad(%x: !tile.view<?x16xf32>, %n: index) attributes {family = "f", 
 
 // -----
 
+tile.kernel @bad(%x: !tile.view<?x128xf32>, %i: index) attributes {family = "f", schedule = {}} {
+  // expected-error@+1 {{T-M29: part 0 or 1 of f32 rows as a left operand of f16 expected, found 2 of}}
+  %a = tile.load %x[%i, %i] sizes [16, 128] part 2 : !tile.view<?x128xf32> -> !tile.tile<16x128xf16, mma_a>
+  tile.return
+}
+
+// -----
+
 tile.kernel @bad(%x: !tile.view<?x64xi16>, %i: index) attributes {family = "f", schedule = {}} {
   // expected-error@+1 {{T-M11: '!tile.tile<64x8xbf16, mma_b>' is a box of rows of K elements}}
   %b = tile.load %x[%i, %i] sizes [16, 32] : !tile.view<?x64xi16> -> !tile.tile<64x8xbf16, mma_b>

@@ -5,6 +5,7 @@
 // RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s
 // RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=32" | FileCheck %s --check-prefix=MANY
 // RUN: sed 's/kv = nvfp4, grid = e4m3/kv = fp8, grid = exact/' %S/matrix-attention.mlir | m3-opt --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s --check-prefix=FP8
+// RUN: sed 's/kv = nvfp4, grid = e4m3/kv = fp8, grid = exact/; s/xbf16/xf32/g' %S/matrix-attention.mlir | m3-opt --m3-to-tile="chip=gfx950 buckets=1" | FileCheck %s --check-prefix=HALVES
 // RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16" | FileCheck %s --check-prefix=SHARED
 // RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=16 schedule=attention.shared=0" | FileCheck %s --check-prefix=APART
 // RUN: m3-opt %S/matrix-attention.mlir --m3-to-tile="chip=gfx950 buckets=8 schedule=attention.matrix=0,index_score.matrix=0,block_topk.by_warps=0" --tile-select-atoms=chip=gfx950 | FileCheck %s --check-prefix=PLAIN
@@ -50,6 +51,16 @@
 
 // The list of pages: choices, first of each page, places, limits of rows; then a ring that its users fill in turn, one
 // load of keys and of values for eight rows, and values of its own for a row that does not see all tokens of a step.
+// FP32 queries, on no grid: two operands, whose products are added, one after the other.
+// HALVES-LABEL: tile.kernel @attention_fp8_{{.*}}_consumers8
+// HALVES: tile.load {{.*}} part 0 {{.*}} -> <16x128xf16, mma_a>
+// HALVES: tile.store
+// HALVES: tile.load {{.*}} part 1 {{.*}} -> <16x128xf16, mma_a>
+// HALVES: %[[K:.*]] = tile.load_cached {{.*}} -> <128x32xf16, mma_b>
+// HALVES: scf.for {{.*}} iter_args(%[[SUM:.*]] = %
+// HALVES: tile.mma %{{.*}}, %[[K]], %[[SUM]] :
+// HALVES: } {rolled}
+
 // SHARED-LABEL: tile.kernel @attention_{{.*}}_consumers4_parts8_shared_rows8_stages6
 // SHARED-SAME: warps = 4
 // SHARED: tile.ring async 4 : <6, 18432xi8>

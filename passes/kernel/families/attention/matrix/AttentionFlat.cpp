@@ -49,7 +49,7 @@ public:
 private:
   void allocate() {
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps, turns);
-    products.allocate();
+    products.allocate(query);
     lists.allocate();
     warpSums = {kb.alloc(m.accBox(shape.dims, consumers), kb.f32Type()),
                 kb.alloc({consumers, 2, 16}, kb.f32Type())};
@@ -82,7 +82,7 @@ private:
   Value headOf(Value row) {
     return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group()));
   }
-  void loadQueries(Value row) { products.loadQueries(query, headOf(row)); }
+  void loadQueries(Value row) { products.loadQueries(headOf(row)); }
 
   /// Role: one row after the other; a warp takes a quarter of each page of its team.
   void attend() {

@@ -71,7 +71,7 @@ private:
 
   void allocate() {
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps, turns);
-    products.allocate();
+    products.allocate(query);
     pages = kb.alloc({loaders, lanes}, kb.i32Type());
     if (shape.selected)
       seenKeys = kb.alloc({loaders, lanes}, kb.i32Type());
@@ -190,7 +190,7 @@ private:
 
   void prepare() {
     products.fillTable();
-    kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] { products.loadQueries(query, queryRow()); });
+    kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] { products.loadQueries(queryRow()); });
     m.barrierOfRole();
     products.nameTokens();
   }
@@ -301,9 +301,7 @@ private:
 } // namespace
 
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out) {
-  // An FP32 query of an FP8 cache is on no grid.
-  bool exact = query.isInteger(16) || cache.getKv() == m3::CacheStorage::NVFP4;
-  return query == out && exact && shape.group() <= attentionHeads && shape.selected <= lanes &&
+  return query == out && shape.group() <= attentionHeads && shape.selected <= lanes &&
          StagedSlot::serves(cache, shape.dims);
 }
 

@@ -8,9 +8,9 @@
 
 namespace m3c::kernel {
 
-/// Whether this kernel does it: FP16 operands hold the cache and the queries exactly (of BF16
-/// queries what they have above 2^-24), the query heads of a KV head fit one left operand, the
-/// selection one warp.
+/// Whether this kernel does it: FP16 operands hold the cache exactly, and the queries (of BF16
+/// queries what they have above 2^-24; FP32 queries of FP8 caches are two operands, 22 bits), the
+/// query heads of a KV head fit one left operand, the selection one warp.
 bool matrixAttentionServes(const AttentionShape &shape, m3::CacheType cache, Type query, Type out);
 
 /// Launches it. Schedule: `consumers` (warps that multiply, a multiple of 4), `loaders` (warps that

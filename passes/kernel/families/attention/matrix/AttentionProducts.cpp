@@ -4,10 +4,11 @@ using namespace mlir;
 
 namespace m3c::kernel {
 
-void AttentionProducts::allocate() {
+void AttentionProducts::allocate(Value query) {
+  this->query = query;
   if (cache.paired() && product == CodeProduct::Table)
     table = kb.alloc({256, 8}, kb.byteType());
-  queries = kb.alloc(m.queryBox(shape.dims), m.queryBits());
+  queries = m.allocQueries(query, 1, shape.dims);
 }
 
 void AttentionProducts::fillTable() {
@@ -15,9 +16,8 @@ void AttentionProducts::fillTable() {
     tile::CodeTableOp::create(kb.builder(), table);
 }
 
-void AttentionProducts::loadQueries(Value query, Value head) {
-  Value q = m.loadLeft(query, head, shape.dims, kb.add(head, shape.group()));
-  kb.store(q, queries, zeros(3), m.queryBox(shape.dims));
+void AttentionProducts::loadQueries(Value head) {
+  m.storeQueries(query, head, shape.dims, kb.add(head, shape.group()), queries, kb.index(0));
 }
 
 Values AttentionProducts::added(Value stage, Value first, Value seen, ValueRange carried) {
@@ -40,13 +40,28 @@ Values AttentionProducts::added(Value stage, Value first, Value seen, ValueRange
 Values AttentionProducts::step(Value stage, Value first, Value seen, AttentionState state) {
   StagedSlot keys(m, cache, shape.dims, stage, 0, product, table);
   StagedSlot values(m, cache, shape.dims, stage, cache.slotBytes, product, table);
-  Value q = tile::LoadOp::create(kb.builder(), m.queries(shape.dims), queries, zeros(3),
-                                 m.queryBox(shape.dims));
+  const bool whole = m.queryParts(query) == 1;
+  Values q = whole ? m.loadQueries(query, shape.dims, queries, kb.index(0)) : Values();
   Values scored;
-  for (int64_t i = 0; i < operands(); ++i)
-    scored.push_back(scores(q, keys.keyColumns(tokenOf(first, i)), i, seen));
+  for (int64_t i = 0; i < operands(); ++i) {
+    Value k = keys.keyColumns(tokenOf(first, i));
+    scored.push_back(whole ? scores(q, k, i, seen) : visible(productOfParts(k), i, seen));
+  }
   auto valuesOf = [&](int64_t i, Value limit) { return values.values(tokenOf(first, i), limit); };
   return add(state, scored, seen, valuesOf).all();
+}
+
+/// Scores of one operand of keys, where queries are several operands: one after the other in a
+/// loop, since registers do not hold all of them beside the sums.
+Value AttentionProducts::productOfParts(Value keys) {
+  Value none = m.fill(0, m.acc(m.unit.k));
+  Values sums = kb.forLoop(kb.index(0), kb.index(m.queryParts(query)), 1, none,
+                           [&](Value part, ValueRange sum) {
+                             Value q = m.loadQueries(query, shape.dims, queries, kb.index(0), part);
+                             return Values{kb.mma(q, keys, sum[0])};
+                           });
+  sums.front().getDefiningOp()->setAttr("rolled", kb.builder().getUnitAttr());
+  return sums.front();
 }
 
 } // namespace m3c::kernel

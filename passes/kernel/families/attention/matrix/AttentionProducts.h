@@ -14,23 +14,24 @@ public:
                     const AttentionShape &shape, const Schedule &schedule)
       : AttentionSteps(kb, m, shape), cache(cache), product(productOf(schedule)) {}
 
-  /// Buffers of the work item: the table of codes where there is one, and a row's queries.
-  void allocate();
+  /// Buffers of the work item: the table of codes where there is one, and a row's queries, which
+  /// are rows of `query`.
+  void allocate(Value query);
   /// By all warps of the role.
   void fillTable();
-  /// By one warp: of the heads from row `head` of `query` on; others see them after a barrier.
-  void loadQueries(Value query, Value head);
+  /// By one warp: of the heads from row `head` on; others see them after a barrier.
+  void loadQueries(Value head);
 
   /// Adds the tokens from `first` on of a stage, those below `seen` (also counted from `first` on).
   Values added(Value stage, Value first, Value seen, mlir::ValueRange state);
 
 private:
+  Value productOfParts(Value keys);
   Values step(Value stage, Value first, Value seen, AttentionState state);
-  Values zeros(size_t count) { return Values(count, kb.index(0)); }
 
   const CachePages &cache;
   const CodeProduct product;
-  Value table, queries;
+  Value table, query, queries;
 };
 
 } // namespace m3c::kernel

@@ -34,8 +34,7 @@ public:
     ring = kb.ring(stages, {2 * cache.slotBytes}, kb.byteType(), pageWarps);
     if (cache.paired() && product == CodeProduct::Table)
       table = kb.alloc({256, 8}, kb.byteType());
-    SmallVector<int64_t> box = m.queryBox(shape.dims);
-    queries = kb.alloc({tileRows * box[0], box[1], box[2]}, m.queryBits());
+    queries = m.allocQueries(parameters.query, tileRows, shape.dims);
     SharedPages list(kb, batch, shape, tileRows);
     warpSums = {Value(), kb.alloc({warps * roundRows(), 2, 16}, kb.f32Type())};
     pages = &list;
@@ -61,9 +60,6 @@ private:
   Value queryRow(Value row) {
     return kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group()));
   }
-  Values queriesOf(Value tileRow) {
-    return {kb.mul(tileRow, m.queryBox(shape.dims)[0]), kb.index(0), kb.index(0)};
-  }
 
   void prepare() {
     if (table)
@@ -71,8 +67,8 @@ private:
     Value last = kb.add(batch.rows, -1);
     kb.eachByWarp(kb.index(0), kb.index(tileRows), [&](Value tileRow) {
       Value head = queryRow(kb.min(rowOf(tileRow), last));
-      Value q = m.loadLeft(parameters.query, head, shape.dims, kb.add(head, shape.group()));
-      kb.store(q, queries, queriesOf(tileRow), m.queryBox(shape.dims));
+      m.storeQueries(parameters.query, head, shape.dims, kb.add(head, shape.group()), queries,
+                     tileRow);
     });
     steps.nameTokens();
   }
@@ -130,8 +126,7 @@ private:
     for (int64_t row = 0; row < tileRows; ++row) {
       AttentionState state = AttentionState::of(carried.slice(size_t(3 * row), 3));
       auto add = [&](Value limit, function_ref<Value(int64_t, Value)> valuesOf) {
-        Value q = tile::LoadOp::create(kb.builder(), m.queries(shape.dims), queries,
-                                       queriesOf(kb.index(row)), m.queryBox(shape.dims));
+        Values q = m.loadQueries(parameters.query, shape.dims, queries, kb.index(row));
         Values scores;
         for (int64_t i = 0; i < steps.operands(); ++i)
           scores.push_back(steps.scores(q, keys[size_t(i)], i, limit));

@@ -11,8 +11,14 @@ AttentionState AttentionSteps::nothing() {
           m.fill(noScore, m.rows())};
 }
 
-Value AttentionSteps::scores(Value queries, Value keys, int64_t operand, Value seen) {
-  Value score = m.mma(queries, keys, operandTokens);
+Value AttentionSteps::product(ValueRange queries, Value keys) {
+  Value score = m.mma(queries.front(), keys, operandTokens);
+  for (Value rest : queries.drop_front())
+    score = kb.mma(rest, keys, score);
+  return score;
+}
+
+Value AttentionSteps::visible(Value score, int64_t operand, Value seen) {
   if (!seen)
     return score;
   Value left = kb.toI32(kb.sub(seen, kb.index(operand * operandTokens)));

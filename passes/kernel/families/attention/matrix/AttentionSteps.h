@@ -31,9 +31,14 @@ public:
   int64_t operands() const { return stepTokens / operandTokens; }
   /// The first token of an operand of the step that begins at `first`.
   Value tokenOf(Value first, int64_t operand) { return kb.add(first, operand * operandTokens); }
-  /// Scores of queries with the keys of one operand; those of tokens from `seen` (of the step) on
-  /// are left out. `seen` null: all are seen.
-  Value scores(Value queries, Value keys, int64_t operand, Value seen);
+  /// Scores of queries, the sum over the parts of their operands, with the keys of one operand.
+  Value scores(mlir::ValueRange queries, Value keys, int64_t operand, Value seen) {
+    return visible(product(queries, keys), operand, seen);
+  }
+  Value product(mlir::ValueRange queries, Value keys);
+  /// The scores of one operand without those of tokens from `seen` (of the step) on. `seen` null:
+  /// all are seen.
+  Value visible(Value scores, int64_t operand, Value seen);
   /// Adds the tokens of a step. `values` gives those of an operand, zero from `limit` on.
   AttentionState add(AttentionState state, mlir::ValueRange scores, Value seen,
                      llvm::function_ref<Value(int64_t operand, Value limit)> values);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "fragments.h"
+#include "halves.h"
 
 /// 16 × 1: rows g and g + 8.
 template <class T> struct RowsOfAcc {
@@ -208,6 +209,15 @@ template <int K> struct RowRun {
     }
     return run;
   }
+  template <int Part> static M3_INLINE RowRun from(HalfRows<Part> rows) {
+    RowRun run;
+    M3_UNROLL for (int i = 0; i < K / 16; ++i) {
+      float4 words = loadWide<float4>(rows.p + 4 * i);
+      run.v[2 * i] = packF16(halfOf<Part>(words.x), halfOf<Part>(words.y));
+      run.v[2 * i + 1] = packF16(halfOf<Part>(words.z), halfOf<Part>(words.w));
+    }
+    return run;
+  }
 };
 
 /// Number n, or where there are no more than n the last.
@@ -215,7 +225,7 @@ M3_INLINE i64 numberBelow(i64 n, i64 count) { return maximum(minimum(n, count - 
 
 /// Rows of the view, `stride` elements apart; rows from `rows` on repeat the last.
 template <class E, int K> struct LoadFragment<OperandA<E, K>> {
-  template <class P> static M3_INLINE OperandA<E, K> from(const P *p, i64 stride, i64 rows) {
+  template <class P> static M3_INLINE OperandA<E, K> from(P p, i64 stride, i64 rows) {
     OperandA<E, K> a;
     M3_UNROLL for (int half = 0; half < 2; ++half) {
       const i64 row = numberBelow(laneId() / 4 + 8 * half, rows);
