@@ -21,7 +21,8 @@ template <int Rows> M3_INLINE u16 *operandRun(u16 *operand, int row, int run) {
 /// gives those of a token and a lane of four. E4M3 values are exact in BF16, which queries are in.
 template <int Warps, class F> M3_INLINE void sharedKeys(F read, u16 *operand) {
   const int g = laneId() / 4, t = laneId() % 4;
-  M3_UNROLL for (int i = 0; i < slotTokens / 8; i += Warps) {
+  // More at once would need registers that hold the next queries (choice `ahead`).
+  _Pragma("unroll 2") for (int i = 0; i < slotTokens / 8; i += Warps) {
     const int token = 8 * (i + (int)warpId()) + g;
     if (slotTokens / 8 % Warps && token >= slotTokens)
       break;

@@ -36,7 +36,7 @@ struct KvOuter {
   const CachePages &cache;
   const AttentionShape &shape;
   int64_t together; ///< rows that are multiplied together: a tile
-  bool ahead;       ///< the list and the queries of the next tile are read meanwhile
+  bool ahead;       ///< the queries of the next tile are read meanwhile
 };
 
 /// The rows that go through the launches together: from `first` on, at most so many.

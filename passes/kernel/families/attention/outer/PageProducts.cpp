@@ -24,16 +24,14 @@ public:
   void emit(Value begin, Value end) {
     allocate();
     kb.when(kb.less(begin, end), [&] {
-      Value last = kb.add(end, -1);
       Values state = {kb.i32(-1), kb.i32(0)};
-      if (ahead) {
-        Tile first = read(last);
-        state.push_back(queryOf(first.ownEntry));
-        llvm::append_range(state, first.all());
-      }
-      kb.forLoop(kb.index(0), kb.sub(end, begin), 1, state, [&](Value i, ValueRange carried) {
-        Value number = kb.sub(last, i);
-        return tile(number, kb.max(kb.add(number, -1), begin), carried);
+      if (ahead)
+        state.push_back(queryOf(ownEntry(kb.add(end, -1))));
+      // A number and its end in registers, no more.
+      Value one = kb.index(1), zero = kb.index(0);
+      kb.forLoop(kb.sub(one, end), kb.sub(one, begin), 1, state, [&](Value i, ValueRange carried) {
+        Value number = kb.sub(zero, i);
+        return tile(number, kb.max(kb.add(number, -1), zero), carried);
       });
     });
   }
@@ -55,8 +53,6 @@ private:
   /// none, and how many keys its row sees.
   struct Tile {
     Value page, most, ownEntry, ownSeen;
-    Values all() const { return {page, most, ownEntry, ownSeen}; }
-    static Tile of(ValueRange values) { return {values[0], values[1], values[2], values[3]}; }
   };
   static constexpr int64_t several = -2;
 
@@ -74,17 +70,16 @@ private:
     tile.ownEntry = lists.entry(mine);
     return tile;
   }
+  Value ownEntry(Value number) { return lists.entry(kb.add(lists.place(number), kb.warpId())); }
 
   /// Entries of a tile have one block, so rows of one sequence have one page of it: nearly always
   /// all entries are of one page. Else each page has its turn. `state`: the page that stands in
-  /// shared memory, how many of its keys, the warp's queries, the tile; for the next one the last
-  /// two are read meanwhile.
+  /// shared memory, how many of its keys; with `ahead` the warp's queries, for which those of the
+  /// next tile come meanwhile.
   Values tile(Value number, Value nextNumber, ValueRange state) {
     place = lists.place(number);
-    Tile next;
-    if (ahead)
-      next = read(nextNumber);
-    own = ahead ? Tile::of(state.drop_front(3)) : read(number);
+    own = read(number);
+    Value next = ahead ? ownEntry(nextNumber) : Value();
     Value isOne = kb.less(kb.i32(several), own.most);
     Value turns = kb.selectf(isOne, kb.index(1), kb.index(together));
     auto turn = [&](Value j, ValueRange carried) {
@@ -92,7 +87,7 @@ private:
           isOne, [&] { return Values{own.page, own.most, yes()}; }, [&] { return turnOf(j); });
       Value after = own.ownEntry;
       if (ahead)
-        after = kb.selectf(kb.equal(kb.add(j, 1), turns), next.ownEntry, after);
+        after = kb.selectf(kb.equal(kb.add(j, 1), turns), next, after);
       return kb.choose(
           kb.both(page[2], kb.atLeast(page[0], kb.i32(0))),
           [&] { return work(page[0], page[1], after, carried); },
@@ -103,10 +98,7 @@ private:
             return same;
           });
     };
-    Values after = kb.forLoop(kb.index(0), turns, 1, state.take_front(ahead ? 3 : 2), turn);
-    if (ahead)
-      llvm::append_range(after, next.all());
-    return after;
+    return kb.forLoop(kb.index(0), turns, 1, state, turn);
   }
 
   /// The page of entry j, how many of its keys entries of that page see, and whether no entry
