@@ -197,7 +197,7 @@ TEST(KvOuter, ManyRows) {
 
 /// More blocks than a work item of the lists has.
 TEST(KvOuter, LongSequences) {
-  SceneSpec spec = sceneOf({{0, 4300}, {1, 4500}, {0, 4301}, {1, 60}});
+  SceneSpec spec = sceneOf({{0, 8300}, {1, 500}, {0, 8301}, {1, 60}});
   spec.cache.kvHeads = 1;
   spec.farPage = false;
   spec.pages = 90;

@@ -37,15 +37,15 @@
 // CHECK: plan.buffer "page_entries" size = rows * 0 + blocks * 32 + 2048
 // 4 KiB for each.
 // CHECK: plan.buffer "page_means" size = rows * 0 + blocks * 0 + 2097152
-// CHECK: plan.launch @attention_counts_{{.*}} grid [blocks(32), 2, 1] label "layers.0.attention.counts"
-// CHECK: plan.launch @attention_pages_{{.*}} grid [blocks(32), 2, 1] label "layers.0.attention.pages"
+// CHECK: plan.launch @attention_counts_{{.*}} grid [blocks(64), 2, 1] label "layers.0.attention.counts"
+// CHECK: plan.launch @attention_pages_{{.*}} grid [blocks(64), 2, 1] label "layers.0.attention.pages"
 // CHECK: plan.launch @attention_products_{{.*}} grid [198, 2, 1] label "layers.0.attention"
 // CHECK: plan.launch @attention_sum_{{.*}} grid [4, 2, 1] label "layers.0.attention.sum"
 // CHECK: plan.bucket rows = 4096
 // CHECK: plan.buffer "page_means" size = rows * 0 + blocks * 0 + 268435456
 // CHECK: plan.scalar 2048
 // CHECK: plan.scalar 0
-// CHECK: plan.launch @attention_counts_{{.*}} grid [blocks(32), 2, 16]
+// CHECK: plan.launch @attention_counts_{{.*}} grid [blocks(64), 2, 16]
 // CHECK: plan.launch @attention_sum_{{.*}} grid [512, 2, 1]
 // CHECK: plan.scalar 2048
 // CHECK: plan.launch @attention_sum_{{.*}} grid [512, 2, 1]

@@ -168,6 +168,9 @@ private:
                                     IntegerType::get(context, 64), uint64_t(value));
   }
   Type words() { return listType(context); }
+  Type chosen() {
+    return rowsType(context, shape.kvHeads * shape.selected, IntegerType::get(context, 32));
+  }
   Type queries() { return rowsType(context, shape.dims, operands.query.element); }
 
   void launchFrom(int64_t first) {
@@ -222,7 +225,7 @@ private:
   }
 
   tile::KernelOp countKernel() {
-    return build("counts", {{"warps", 8}}, {words(), words()},
+    return build("counts", {{"warps", 8}}, {chosen(), words()},
                  [&](KernelBuilder &kb, BatchRows &batch, const RowsAtOnce &rows) {
                    PageLists::Views views;
                    views.counts = kb.parameter(5);
@@ -232,7 +235,7 @@ private:
                  });
   }
   tile::KernelOp listKernel() {
-    return build("pages", {{"warps", 8}}, {words(), words(), words(), words(), words(), words()},
+    return build("pages", {{"warps", 8}}, {chosen(), words(), words(), words(), words(), words()},
                  [&](KernelBuilder &kb, BatchRows &batch, const RowsAtOnce &rows) {
                    PageLists::Views lists = views(kb, 6);
                    lists.counts = kb.parameter(5);

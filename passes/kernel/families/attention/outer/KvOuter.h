@@ -52,7 +52,7 @@ struct RowsAtOnce {
 class PageLists {
 public:
   /// Rows and blocks that a work item of the launches that make the lists has.
-  static constexpr int64_t rowsTogether = 128, blocksTogether = 32;
+  static constexpr int64_t rowsTogether = 128, blocksTogether = 64;
 
   /// Views [entries] of i32 of all KV heads, [KV heads] for the numbers of tiles, and for how many
   /// of 128 rows chose a block [KV heads, blocks, rows / 128].
@@ -66,8 +66,8 @@ public:
   /// For each block.
   static int64_t countBytes(const KvOuter &outer, int64_t mostRows);
 
-  /// The counts of blocks 32 · group … and rows 128 · part …, by all warps of a work item. Rows
-  /// chose the blocks of `selection` [rows, KV heads, selected].
+  /// The counts of blocks 64 · group … and rows 128 · part …, by all warps of a work item. Rows
+  /// chose the blocks of `selection` [rows, KV heads · selected].
   void count(Value selection, Value group, Value part);
   /// Their entries; the last part of a block writes what follows them.
   void list(Value selection, Value group, Value part);
@@ -88,7 +88,7 @@ private:
   Choices choices(Value selection, Value part);
   std::pair<Value, Value> ownBlocks(Value group);
   Value countsOf(Value block);
-  Value sumOf(Value from, Value to, Value offset, int64_t stride);
+  Value sumOf(Value from, Value to, int64_t width, bool shared = false);
   Value before(Value group);
   void fill(Choices &chosen, Value sequences, Value positions, Value block, Value start);
   void pad(Value from, Value to);

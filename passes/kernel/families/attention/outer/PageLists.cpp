@@ -7,8 +7,8 @@ using namespace mlir;
 namespace m3c::kernel {
 namespace {
 
-/// Rows that a work item looks at, a lane for each in every line; numbers that are summed at once.
-constexpr int64_t lanes = 32, lines = PageLists::rowsTogether / lanes, summed = 128;
+/// Rows that a work item looks at, a lane for each in every line.
+constexpr int64_t lanes = 32, lines = PageLists::rowsTogether / lanes;
 
 } // namespace
 
@@ -31,13 +31,13 @@ int64_t PageLists::countBytes(const KvOuter &outer, int64_t mostRows) {
   return outer.shape.kvHeads * int64_t(llvm::divideCeil(mostRows, rowsTogether)) * 4;
 }
 
-/// What the rows of a work item have chosen, for a KV head: a tile of rows for each choice.
+/// What the rows of a work item have chosen, for a KV head: a tile of rows for each choice. Rows
+/// come side by side and are turned in shared memory.
 struct PageLists::Choices {
   Choices(KernelBuilder &kb, const KvOuter &outer, Value selection, Value firstRow, Value given,
           Value part, Value kvHead)
       : kb(kb), type(kb.tile(lines, lanes, kb.i32Type())),
         conditions(kb.tile(lines, lanes, kb.builder().getI1Type())) {
-    const int64_t selected = outer.shape.selected, row = outer.shape.kvHeads * selected;
     Value first = kb.toI32(kb.mul(part, rowsTogether)), count = kb.toI32(given);
     number = kb.map(kb.reshape(kb.iota(rowsTogether), lines, lanes), type,
                     [&](ValueRange args) { return kb.add(args[0], first); });
@@ -45,10 +45,20 @@ struct PageLists::Choices {
     inside = kb.map(number, type, [&](ValueRange args) {
       return kb.max(kb.min(args[0], kb.sub(count, kb.i32(1))), kb.i32(0));
     });
-    Value places = kb.map(inside, type, [&](ValueRange args) { return times(args[0], row); });
-    Value origin = kb.mul(kb.add(kb.mul(firstRow, outer.shape.kvHeads), kvHead), selected);
+    const int64_t selected = outer.shape.selected, together = 8; // rows that are brought at once
+    Value turned = kb.alloc({rowsTogether, selected | 1}, kb.i32Type()); // in different banks
+    kb.eachByWarp(kb.index(0), kb.index(rowsTogether / together), [&](Value i) {
+      // Past the last row the buffer has `paddingRows` more.
+      Value row = kb.mul(i, together);
+      Value from = kb.min(kb.add(row, kb.mul(part, rowsTogether)), given);
+      Value rows = kb.load(selection, {kb.add(firstRow, from), kb.mul(kvHead, selected)},
+                           {together, selected}, 1, together * selected);
+      kb.store(rows, turned, {row, kb.index(0)}, {together, selected});
+    });
+    kb.barrier();
     for (int64_t j = 0; j < selected; ++j)
-      blocks.push_back(kb.gather(selection, kb.add(origin, j), places));
+      blocks.push_back(
+          kb.load(turned, {kb.index(0), kb.index(j)}, {rowsTogether, 1}, lines, lanes));
   }
 
   /// Of each row which choice a block is; none: −1.
@@ -102,23 +112,24 @@ void PageLists::count(Value selection, Value group, Value part) {
   });
 }
 
-/// The sum of counts from … to − 1, `stride` · 128 apart from `offset` · 128 on, by a warp.
-Value PageLists::sumOf(Value from, Value to, Value offset, int64_t stride) {
-  auto type = kb.tile(1, summed, kb.i32Type());
-  Value number = kb.iota(summed);
+/// The sum of counts from … to − 1, `width` at once, by a warp; `shared`: of all warps' shares each
+/// its own.
+Value PageLists::sumOf(Value from, Value to, int64_t width, bool shared) {
+  auto type = kb.tile(1, width, kb.i32Type());
+  Value number = kb.iota(width);
   Value none = kb.map(number, type, [&](ValueRange) { return kb.i32(0); });
-  Value sums =
-      kb.forLoop(kb.add(from, kb.mul(offset, summed)), to, stride * summed, none,
-                 [&](Value i, ValueRange carried) {
-                   Value left = kb.toI32(kb.sub(to, i));
-                   Value inside = kb.map(number, type, [&](ValueRange args) {
-                     return kb.min(args[0], kb.sub(left, kb.i32(1)));
-                   });
-                   Value found = kb.gather(views.counts, i, inside);
-                   return Values{kb.map({carried[0], found, number}, type, [&](ValueRange args) {
-                     return kb.add(args[0], kb.selectf(kb.less(args[2], left), args[1], kb.i32(0)));
-                   })};
-                 })[0];
+  Value first = shared ? kb.add(from, kb.mul(kb.warpId(), width)) : from;
+  Value sums = kb.forLoop(
+      first, to, shared ? kb.warps() * width : width, none, [&](Value i, ValueRange carried) {
+        Value left = kb.toI32(kb.sub(to, i));
+        Value inside = kb.map(number, type, [&](ValueRange args) {
+          return kb.min(args[0], kb.sub(left, kb.i32(1)));
+        });
+        Value found = kb.gather(views.counts, i, inside);
+        return Values{kb.map({carried[0], found, number}, type, [&](ValueRange args) {
+          return kb.add(args[0], kb.selectf(kb.less(args[2], left), args[1], kb.i32(0)));
+        })};
+      })[0];
   Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums), 0, 0);
   return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
 }
@@ -127,7 +138,7 @@ Value PageLists::sumOf(Value from, Value to, Value offset, int64_t stride) {
 Value PageLists::before(Value group) {
   Value first = kb.min(kb.mul(group, blocksTogether), batch.tableLength), warp = kb.warpId();
   Value ofWarps = kb.alloc({kb.warps()}, kb.i32Type());
-  Value own = sumOf(countsOf(kb.index(0)), countsOf(first), warp, kb.warps());
+  Value own = sumOf(countsOf(kb.index(0)), countsOf(first), 512, true);
   kb.storeScalar(own, ofWarps, {warp});
   kb.barrier();
   Value sum = kb.index(0);
@@ -137,18 +148,18 @@ Value PageLists::before(Value group) {
 }
 
 void PageLists::list(Value selection, Value group, Value part) {
-  Value zero = kb.index(0), blocks = batch.tableLength;
+  Value blocks = batch.tableLength;
   Choices chosen = choices(selection, part);
   Value sequences = kb.gather(batch.sequences, rows.first, chosen.inside);
   Value positions = kb.gather(batch.positions, rows.first, chosen.inside);
   auto [first, end] = ownBlocks(group);
   Value groupFirst = kb.min(kb.mul(group, blocksTogether), blocks);
   Value start =
-      kb.add(before(group), sumOf(countsOf(groupFirst), countsOf(kb.min(first, blocks)), zero, 1));
+      kb.add(before(group), sumOf(countsOf(groupFirst), countsOf(kb.min(first, blocks)), 512));
   kb.forLoop(first, end, 1, start, [&](Value block, ValueRange carried) {
     Value counts = countsOf(block), own = kb.add(counts, part);
-    Value earlier = sumOf(counts, own, zero, 1);
-    Value count = kb.add(earlier, sumOf(own, kb.add(counts, parts), zero, 1));
+    Value earlier = sumOf(counts, own, 64);
+    Value count = kb.add(earlier, sumOf(own, kb.add(counts, parts), 64));
     Value begin = place(firstTile(block, carried[0])), next = kb.add(carried[0], count);
     fill(chosen, sequences, positions, block, kb.add(begin, earlier));
     kb.when(kb.equal(part, kb.add(parts, -1)), [&] {
