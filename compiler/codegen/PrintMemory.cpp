@@ -179,8 +179,9 @@ LogicalResult Printer::tileAccess(Operation *op) {
       })
       .Case([&](StoreTransposedOp op) {
         std::string across = op.getAcross() ? formatv("Across<{0}>", *op.getAcross()).str() : "";
-        return statement(op, formatv("storeTransposed{0}({1}, {2}, {3});", across,
-                                     name(op.getValue()), address(op.getView(), op.getIndices()),
+        return statement(op, formatv("store{0}Transposed{1}({2}, {3}, {4});",
+                                     op.getPairs() ? "Pairs" : "", across, name(op.getValue()),
+                                     address(op.getView(), op.getIndices()),
                                      op.getView().getType().getStride(op.getIndices().size() - 2)));
       })
       .Default([](Operation *) { return failure(); });

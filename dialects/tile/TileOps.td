@@ -188,12 +188,13 @@ def Tile_StoreTransposedOp : Tile_Op<"store_transposed"> {
   let description = [{
     `view[row + n, col + m] = acc[m, n]` for a tile in layout `mma_acc`: each column of the product, a
     row of the batch, becomes a run of outputs. `across` work items of a cluster share the rows: row n is
-    row n / across of that view in the shared memory of work item n modulo across.
+    row n / across of that view in the shared memory of work item n modulo across. In `pairs`, row n is
+    the sum of columns 2n and 2n + 1.
   }];
   let arguments = (ins Tile_TileType:$value, Arg<Tile_ViewType, "", [MemWrite]>:$view,
-                       Variadic<Index>:$indices, OptionalAttr<I64Attr>:$across);
+                       Variadic<Index>:$indices, OptionalAttr<I64Attr>:$across, UnitAttr:$pairs);
   let assemblyFormat = [{
-    $value `,` $view `[` $indices `]` (`across` $across^)? attr-dict `:` type($value) `,` type($view)
+    (`pairs` $pairs^)? $value `,` $view `[` $indices `]` (`across` $across^)? attr-dict `:` type($value) `,` type($view)
   }];
   let hasVerifier = 1;
 }

@@ -62,9 +62,9 @@ private:
     return ("layers." + Twine(layer) + "." + name).str();
   }
 
-  Value norm(Value x, StringRef weight) {
-    return m3::NormOp::create(builder, loc, rows(config.hidden), x, weight,
-                              llvm::APFloat(config.normEps));
+  Value norm(Value x, StringRef weight) { return norm(x, weight, rows(config.hidden)); }
+  Value norm(Value x, StringRef weight, RankedTensorType type) {
+    return m3::NormOp::create(builder, loc, type, x, weight, llvm::APFloat(config.normEps));
   }
   /// What the residual stream gets: F32, as the stream is.
   Value projectF32(Value x, StringRef weight) {
@@ -93,8 +93,14 @@ private:
     return m3::RopeOp::create(builder, loc, rows(heads * headDim), y, table, heads);
   }
 
+  /// FP8 and NVFP4: an error of its inputs moves a code to its neighbour.
+  bool cachesCodes() {
+    return llvm::is_contained({m3::CacheStorage::FP8, m3::CacheStorage::NVFP4}, cacheType.getKv());
+  }
+
   Value buildLayer(Value h, int64_t layer) {
-    Value attention = buildAttention(norm(h, symbol(layer, "input_norm")), layer);
+    RankedTensorType type = cachesCodes() ? f32Rows(config.hidden) : rows(config.hidden);
+    Value attention = buildAttention(norm(h, symbol(layer, "input_norm"), type), layer);
     h = add(h, projectF32(attention, symbol(layer, "o_proj")));
     Value n = norm(h, symbol(layer, "post_norm"));
     return config.moeLayer[layer] ? buildExperts(h, n, layer) : add(h, buildDense(n, layer));
@@ -102,19 +108,17 @@ private:
 
   Value buildAttention(Value n, int64_t layer) {
     bool sparse = config.sparseLayer[layer];
-    m3::CacheStorage kv = cacheType.getKv();
-    bool e4m3Index = kv == m3::CacheStorage::FP8 || kv == m3::CacheStorage::NVFP4;
     Value q = rotated(n, layer, "q", config.heads, config.headDim);
     Value k = rotated(n, layer, "k", config.kvHeads, config.headDim);
     Value v = m3::ProjectOp::create(builder, loc, rows(config.kvHeads * config.headDim), n,
                                     symbol(layer, "v_proj"));
-    if (kv == m3::CacheStorage::NVFP4)
+    if (cacheType.getKv() == m3::CacheStorage::NVFP4)
       q = toE4m3(q);
     Value indexQ, indexK;
     if (sparse) {
       indexQ = rotated(n, layer, "index_q", config.indexHeads, config.indexDim);
       indexK = rotated(n, layer, "index_k", 1, config.indexDim);
-      if (e4m3Index)
+      if (cachesCodes())
         indexQ = toE4m3(indexQ);
     }
     m3::CacheWriteOp::create(builder, loc, cache, batch, k, v, indexK, layer);

@@ -48,12 +48,11 @@ std::string spell(const Schedule &schedule) {
 ArrayRef<SwitchableForm> switchableForms() {
   // Of a family the one that is tried first comes first.
   static constexpr SwitchableForm forms[] = {
-      {"attention", "kv_outer"},     {"attention", "tensor"},
-      {"attention", "shared"},       {"attention", "matrix"},
-      {"index_score", "tensor"},     {"index_score", "matrix"},
-      {"block_topk", "by_warps"},    {"project", "packed_rows"},
-      {"gate_up", "packed_rows"},    {"qkv_insert", "packed_rows"},
-      {"experts_up", "packed_rows"}, {"experts_down", "packed_rows"}};
+      {"attention", "kv_outer"},     {"attention", "tensor"},       {"attention", "shared"},
+      {"attention", "matrix"},       {"index_score", "tensor"},     {"index_score", "matrix"},
+      {"block_topk", "by_warps"},    {"project", "packed_rows"},    {"gate_up", "packed_rows"},
+      {"qkv_insert", "packed_rows"}, {"experts_up", "packed_rows"}, {"experts_down", "packed_rows"},
+      {"project", "split_rows"},     {"gate_up", "split_rows"},     {"qkv_insert", "split_rows"}};
   return forms;
 }
 
@@ -162,7 +161,7 @@ Schedule StepLowering::switchForms(StringRef family, Schedule &problem) const {
   auto eachForm = [&](int64_t wanted) {
     for (const SwitchableForm &form : switchableForms()) {
       std::string name = form.form.str();
-      if (form.family != family || !problem.count(name) ||
+      if (form.family != family || !problem.count(name) || said.count(name) ||
           overrideOf((family + "." + form.form).str()) != wanted)
         continue;
       Schedule denied = without(form.form, problem), asked = problem;
@@ -173,8 +172,8 @@ Schedule StepLowering::switchForms(StringRef family, Schedule &problem) const {
       problem = wanted ? asked : denied;
     }
   };
-  eachForm(0);
-  eachForm(1);
+  for (int64_t wanted : {0, 1, 0, 1}) // a form may be there only with another one
+    eachForm(wanted);
   return said;
 }
 

@@ -35,10 +35,12 @@ struct PackedWeight {
   tile::Format format() const;
 };
 
-/// A buffer of rows and the element that its views have: f32, or i16 for BF16 codes.
+/// A buffer of rows and the element that its views have: f32, or i16 for BF16 codes. Split, it has
+/// FP32 rows as BF16 codes of two parts (SplitRows.h).
 struct RowBuffer {
   Value buffer;
   Type element;
+  bool isSplit = false;
   explicit operator bool() const { return bool(buffer); }
 };
 
@@ -83,10 +85,14 @@ public:
   void bind(Value tensor, Value buffer) { buffers[tensor] = buffer; }
   Value scratch(llvm::StringRef name, int64_t rowBytes, int64_t blockBytes, int64_t fixedBytes);
   /// Both with the element of the tensor, and a scratch of `count` · rows rows of `width` elements.
-  RowBuffer rowsOf(Value tensor) { return {bufferOf(tensor), storedElement(tensor)}; }
+  RowBuffer rowsOf(Value tensor) {
+    return {bufferOf(tensor), storedElement(tensor), split.contains(tensor)};
+  }
   RowBuffer makeRows(Value tensor, llvm::StringRef name) {
     return {makeBuffer(tensor, name), storedElement(tensor)};
   }
+  /// Notes that the tensor's buffer is split.
+  void setSplit(Value tensor) { split.insert(tensor); }
   RowBuffer scratchRows(llvm::StringRef name, int64_t width, Type element, int64_t count = 1);
   Value weight(llvm::StringRef symbol);
   Value batch(planir::BatchArray array);
@@ -155,6 +161,7 @@ private:
   const Target &target;
   llvm::StringMap<bool> emitted; ///< by family, of its last schedule
   llvm::DenseMap<Value, Value> buffers, groups;
+  llvm::DenseSet<Value> split;
   llvm::StringMap<Value> weights;
   std::map<int, Value> batches;
 };

@@ -18,14 +18,17 @@ using namespace m3c::numerics;
 namespace {
 
 /// A weight in each encoding that fragments have, multiplied with 128 rows.
-std::string moduleOf(const std::string &encoding, const std::string &parts) {
+std::string moduleOf(const std::string &encoding, const std::string &parts,
+                     const std::string &element = "bf16") {
   return "m3.weight @x : !m3.weight<128x512, bf16> {parts = [#m3.part<values, \"x\", \"BF16\", "
          "[128, "
          "512]>]}\nm3.weight @w : !m3.weight<256x512, " +
-         encoding + "> {parts = [" + parts + R"(]}
-func.func @step(%batch: !m3.batch) -> tensor<?x256xf32> {
-  %x = m3.embed %batch, @x : tensor<?x512xbf16>
-  %y = m3.project %x, @w : tensor<?x512xbf16> -> tensor<?x256xf32>
+         encoding + "> {parts = [" + parts +
+         "]}\nfunc.func @step(%batch: !m3.batch) -> tensor<?x256xf32> {\n  %x = m3.embed %batch, "
+         "@x "
+         ": tensor<?x512x" +
+         element + ">\n  %y = m3.project %x, @w : tensor<?x512x" + element +
+         R"(> -> tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 })";
 }
@@ -169,12 +172,18 @@ TEST_P(SharedRowsCode, WritesNoOperandOfAProductUnderWay) {
     if (isBf16 && schedule.size() == 2) // registers of BF16 codes do not suffice
       continue;
     schedule.push_back("project.packed_rows=1");
-    SCOPED_TRACE(testing::PrintToString(schedule));
-    KernelProgram program(moduleOf(GetParam().encoding, GetParam().parts), "sm_90a", 128, schedule);
-    for (const auto &[name, kernel] : program.kernels)
-      if (name.starts_with("project"))
-        EXPECT_EQ(overwritten(target->disassemble(name, target->build(name, kernel.source, *chip))),
-                  std::vector<std::string>());
+    for (const char *element : {"bf16", "f32"}) {
+      if (element == std::string("f32"))
+        schedule.push_back("project.split_rows=1");
+      SCOPED_TRACE(testing::PrintToString(schedule));
+      KernelProgram program(moduleOf(GetParam().encoding, GetParam().parts, element), "sm_90a", 128,
+                            schedule);
+      for (const auto &[name, kernel] : program.kernels)
+        if (name.starts_with("project"))
+          EXPECT_EQ(
+              overwritten(target->disassemble(name, target->build(name, kernel.source, *chip))),
+              std::vector<std::string>());
+    }
   }
 }
 

@@ -4,7 +4,8 @@
 // Operands are exact in BF16, products exact. An instruction adds 16 products to a sum, each cut at
 // 2^-25 of the largest, the result to FP32: with t = Σ|term| of an output it loses at most
 // (17 · 2^-25 + 2^-23) · t < 11 · 2^-24 · t, and each of the parts of K that are added in the end
-// 2^-24 · t more.
+// 2^-24 · t more. FP32 rows in two BF16 parts lose at most 2^-9 of what is at most 2^-9 of an
+// element, and have twice the instructions.
 #include "tests/numerics/FragmentWeight.h"
 #include "tests/numerics/PlantedFaults.h"
 
@@ -31,6 +32,7 @@ struct Case {
   int64_t rows, bucket, outputs, inputs;
   bool mxfp8;
   std::vector<std::string> schedule = {};
+  bool split = false; ///< FP32 rows, each in two parts
 };
 void PrintTo(const Case &product, std::ostream *out) { *out << product.name; }
 
@@ -50,6 +52,17 @@ const Case cases[] = {
      true,
      {"project.cluster=1", "project.ahead=4"}},
     {"SixteenPanels", 130, 256, 512, 1152, true, {"project.cluster=1", "project.panels=16"}},
+    {"SplitTile", 128, 128, 128, 256, true, {"project.cluster=1"}, true},
+    {"SplitPartsOfK", 129, 256, 128, 512, false, {"project.cluster=4"}, true},
+    {"SplitAfterTheLastRound", 70, 128, 128, 704, true, {"project.cluster=1"}, true},
+    {"SplitSixteenPanels",
+     130,
+     256,
+     512,
+     1152,
+     true,
+     {"project.cluster=1", "project.panels=16"},
+     true},
 };
 
 std::string moduleOf(const Case &product) {
@@ -57,6 +70,7 @@ std::string moduleOf(const Case &product) {
     return std::to_string(rows) + separator + std::to_string(cols);
   };
   std::string n = std::to_string(product.outputs), k = std::to_string(product.inputs);
+  std::string element = product.split ? "xf32" : "xbf16";
   std::string parts = "#m3.part<values, \"w\", \"" +
                       std::string(product.mxfp8 ? "F8_E4M3" : "BF16") + "\", [" +
                       matrix(product.outputs, product.inputs, ", ") + "]>";
@@ -68,8 +82,8 @@ std::string moduleOf(const Case &product) {
          matrix(product.rows, product.inputs, ", ") + "]>]}\nm3.weight @w : !m3.weight<" +
          matrix(product.outputs, product.inputs, "x") + (product.mxfp8 ? ", mxfp8" : ", bf16") +
          "> {parts = [" + parts + "]}\nfunc.func @step(%batch: !m3.batch) -> tensor<?x" + n +
-         "xf32> {\n  %x = m3.embed %batch, @x : tensor<?x" + k +
-         "xbf16>\n  %y = m3.project %x, @w : tensor<?x" + k + "xbf16> -> tensor<?x" + n +
+         "xf32> {\n  %x = m3.embed %batch, @x : tensor<?x" + k + element +
+         ">\n  %y = m3.project %x, @w : tensor<?x" + k + element + "> -> tensor<?x" + n +
          "xf32>\n  return %y : tensor<?x" + n + "xf32>\n}";
 }
 
@@ -81,14 +95,16 @@ public:
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
     for (float &value : x)
-      value = formats::roundToBf16(normal(random));
+      value = product.split ? normal(random) : formats::roundToBf16(normal(random));
   }
 
   KernelProgram build(bool shared) const {
     std::vector<std::string> schedule;
-    if (shared)
+    if (shared || product.rows < 64)
       schedule = product.schedule;
     schedule.push_back(shared ? "project.packed_rows=1" : "project.packed_rows=0");
+    if (product.split)
+      schedule.push_back("project.split_rows=1");
     return {moduleOf(product), chip, product.bucket, schedule};
   }
 
@@ -110,6 +126,8 @@ public:
           sum += term, size += std::fabs(term);
         }
         double bound = (double(product.inputs) / 16 * 11 + 8) * u * size;
+        if (product.split)
+          bound = 2 * bound + 0x1p-18 * size;
         count += !(std::fabs(y[size_t(r * product.outputs + n)] - sum) <= bound);
       }
     return count;
@@ -140,6 +158,26 @@ TEST_P(SharedRows, AreWithinTheBoundOfTheirSums) {
 
 std::string caseName(const testing::TestParamInfo<Case> &info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Products, SharedRows, testing::ValuesIn(cases), caseName);
+
+/// Two columns of an instruction for each row, beside those of many rows above.
+class FewSplitRows : public testing::TestWithParam<int64_t> {};
+
+TEST_P(FewSplitRows, AreWithinTheBoundOfTheirSums) {
+  for (int64_t cluster : {1, 4}) {
+    Case product{"", GetParam(), GetParam(), 128, 512, true, {}, true};
+    product.schedule = {"project.cluster=" + std::to_string(cluster)};
+    SCOPED_TRACE(product.schedule[0]);
+    Scene scene(product);
+    KernelProgram program = scene.build(false);
+    EXPECT_EQ(scene.wrong(program), 0);
+    // One part alone is not enough.
+    plant(
+        program, chip,
+        HeaderFault{"", "fragments.h", "acc.v[n][2 * i] + acc.v[n][2 * i + 1]", "acc.v[n][2 * i]"});
+    EXPECT_GT(scene.wrong(program), 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(SharedRows, FewSplitRows, testing::Values(1, 4, 7, 8, 16, 31));
 
 /// Two tiles of rows, the last one not full; eight products in each of two work items, through four
 /// stages.

@@ -1,5 +1,7 @@
 #include "passes/kernel/families/Common.h"
 
+#include "passes/kernel/products/SplitRows.h"
+
 using namespace mlir;
 
 namespace m3c::kernel {
@@ -50,9 +52,19 @@ void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
     kb.when(kb.equal(warp, kb.index(0)), [&] { body(kb.index(whole), width - whole); });
 }
 
+Schedule rowSchedule(StepLowering &step, int64_t width, int64_t handedBits) {
+  return step.schedule("rows", {{"width", width}, {"handed_bits", handedBits}});
+}
 Schedule rowSchedule(StepLowering &step, int64_t width, Type element) {
-  return step.schedule("rows",
-                       {{"width", width}, {"activation_bits", element.getIntOrFloatBitWidth()}});
+  return rowSchedule(step, width, int64_t(element.getIntOrFloatBitWidth()));
+}
+
+int64_t handedBits(Operation *op) {
+  int64_t bits = 32;
+  for (Value result : op->getResults())
+    if (auto tensor = dyn_cast<RankedTensorType>(result.getType()))
+      bits = std::min<int64_t>(bits, tensor.getElementTypeBitWidth());
+  return bits;
 }
 
 int64_t chunkOf(const Schedule &rowSchedule) {
@@ -95,7 +107,7 @@ void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, 
   eachChunk(kb, width, 16, [&](Value col, int64_t cols) {
     Value v = kb.loadF32(x, {xRow, col}, {1, cols}, 1, cols);
     Value w = kb.load(weight, {col}, {cols}, 1, cols);
-    kb.storeF32(scaled(kb, v, w, scale), y, {yRow, col}, {1, cols});
+    storeRow(kb, scaled(kb, v, w, scale), y, yRow, col, width);
   });
 }
 
@@ -118,7 +130,7 @@ void emitNormRowByWarps(KernelBuilder &kb, Value x, Value xRow, Value weight, Va
     sum = kb.addf(sum, kb.loadScalar(parts, {kb.index(i)}));
   Value scale = normScale(kb, sum, width, eps);
   for (auto [col, piece, factor] : llvm::zip(columns, pieces, factors))
-    kb.storeF32(scaled(kb, piece, factor, scale), y, {yRow, col}, {1, chunk});
+    storeRow(kb, scaled(kb, piece, factor, scale), y, yRow, col, width);
 }
 
 std::pair<Value, Value> emitRotated(KernelBuilder &kb, Value first, Value second, Value cos,

@@ -30,14 +30,18 @@ void eachChunkByWarp(KernelBuilder &kb, int64_t width, int64_t chunk,
                      llvm::function_ref<void(Value col, int64_t cols)> body);
 
 /// How kernels that work row by row go through `width` columns: chunk (columns at once) and warps
-/// that share a row; without choices 16 and one.
+/// that share a row; without choices 16 and one. `handedBits`: of an element of what is handed on.
+Schedule rowSchedule(StepLowering &step, int64_t width, int64_t handedBits);
 Schedule rowSchedule(StepLowering &step, int64_t width, Type element);
+/// Bits of an element that an operation hands on: the fewest of its results'. Where they are 32,
+/// targets keep the order of additions of the CPU's kernels.
+int64_t handedBits(mlir::Operation *op);
 int64_t chunkOf(const Schedule &rowSchedule);
 
 /// 1 / √(Σ v² / width + eps), the factor of an RMS norm.
 Value normScale(KernelBuilder &kb, Value squareSum, int64_t width, double eps);
 /// y[yRow] = Gemma RMS norm of x[xRow]: x · rsqrt(mean(x²) + eps) · (1 + w). Views of f32 or BF16
-/// codes.
+/// codes, `y` perhaps split (storeRow).
 void emitNormRow(KernelBuilder &kb, Value x, Value xRow, Value weight, Value y, Value yRow,
                  int64_t width, double eps);
 /// The same by all warps of the work item, `chunk` columns at once, in registers: the squares of

@@ -2,7 +2,9 @@
 #include "passes/kernel/Families.h"
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/products/Project.h"
+#include "passes/kernel/families/products/QkvInsert.h"
 #include "passes/kernel/products/Product.h"
+#include "passes/kernel/products/SplitRows.h"
 #include "runtime/base/Formats.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -97,16 +99,24 @@ LogicalResult lowerRopeTable(Operation *op, StepLowering &step) {
 //===- Norm -----------------------------------------------------------------------------------===//
 
 void emitNorm(StepLowering &step, Value x, StringRef weight, double eps, Value result) {
-  int64_t width = widthOf(x);
-  Schedule schedule = rowSchedule(step, width, storedElement(result));
+  int64_t width = widthOf(x), bits = handedBits(result.getDefiningOp());
+  for (Operation *reader : result.getUsers()) // FP32 rows of products that hand on BF16
+    bits = std::min(bits, handedBits(reader));
+  Schedule schedule = rowSchedule(step, width, bits);
+  bool isSplit = !result.use_empty() && llvm::all_of(result.getUsers(), [&](Operation *reader) {
+    return readsSplitRows(reader, step);
+  });
+  if (isSplit)
+    step.setSplit(result);
   std::string name =
-      formatv("norm_{0}_{1}{2}{3}", width, int64_t(std::lround(-1e3 * std::log10(eps))),
-              spellElements({storedElement(x), storedElement(result)}), spell(schedule));
+      formatv("norm_{0}_{1}{2}{3}{4}", width, int64_t(std::lround(-1e3 * std::log10(eps))),
+              spellElements({storedElement(x), storedElement(result)}), isSplit ? "_split" : "",
+              spell(schedule));
   tile::KernelOp kernel = step.kernel(name, [&] {
     MLIRContext *context = step.module.getContext();
-    KernelBuilder kb(
-        step.module, name, "norm", schedule,
-        {countsType(context), rowsType(x), vectorType(context, width), rowsType(result)});
+    KernelBuilder kb(step.module, name, "norm", schedule,
+                     {countsType(context), rowsType(x), vectorType(context, width),
+                      isSplit ? splitRowsType(context, width) : rowsType(result)});
     Value row = kb.blockId(tile::Axis::X);
     kb.when(kb.less(row, kb.loadIndex(kb.parameter(0), {kb.index(0)})), [&] {
       if (kb.warps() > 1)

@@ -1,5 +1,9 @@
 #include "passes/kernel/products/FragmentProduct.h"
 
+#include "passes/kernel/products/SplitRows.h"
+
+#include <algorithm>
+
 using namespace mlir;
 
 namespace m3c::kernel {
@@ -59,10 +63,10 @@ class FragmentProduct {
 public:
   FragmentProduct(KernelBuilder &kb, const Product &product)
       : kb(kb), product(product), shape(product.weight.shape), rows(product.schedule.at("rows")),
-        panels(product.schedule.at("panels")), kSplit(product.schedule.at("k_split")),
-        columns(product.schedule.at("warps") / kSplit), warpPanels(panels / columns),
-        ahead(product.schedule.at("ahead")), units(shape.k / fragmentK),
-        parts(kSplit * kb.cluster()),
+        rowParts(kernel::rowParts(product.schedule)), panels(product.schedule.at("panels")),
+        kSplit(product.schedule.at("k_split")), columns(product.schedule.at("warps") / kSplit),
+        warpPanels(panels / columns), ahead(product.schedule.at("ahead")),
+        units(shape.k / fragmentK), parts(kSplit * kb.cluster()),
         early(product.schedule.count("one_tile") ? choiceOf(product.schedule, "early") : 0),
         meets(partsMeet(kb, product)) {}
 
@@ -86,7 +90,7 @@ public:
           tile::StoreTransposedOp::create(kb.builder(), sums[size_t(p)], partial,
                                           ValueRange{meets ? kWarp : local, kb.index(0),
                                                      kb.mul(kb.add(firstPanel, p), panelOutputs)},
-                                          across);
+                                          across, rowParts == 2);
       };
       addParts(kb, product, partial, row, storePart,
                [&](Value sum, Value at) { epilogue(unscaledSums(kb, shape, sum), at); });
@@ -109,7 +113,8 @@ private:
     Values sums;
     for (int64_t p = 0; p < warpPanels; ++p)
       sums.push_back(tile::FillOp::create(
-          kb.builder(), kb.fragment(16, rows, kb.f32Type(), tile::Layout::MmaAcc), kb.f32(0)));
+          kb.builder(), kb.fragment(16, rows * rowParts, kb.f32Type(), tile::Layout::MmaAcc),
+          kb.f32(0)));
     int64_t each = units / parts, batches = each / ahead; // what all warps have alike
     if (isOn(product.schedule, "straight") && units % parts == 0)
       return sumStraight(row, each, sums);
@@ -154,7 +159,8 @@ private:
   /// Without a loop: weights are under way `ahead` fragments before their product, the activations,
   /// which are nearer, `ahead_rows`.
   Values sumStraight(Value row, int64_t each, Values sums) {
-    int64_t rowsAhead = choiceOf(product.schedule, "ahead_rows", ahead);
+    // A unit's rows come after its weights, which are asked for `ahead` units before.
+    int64_t rowsAhead = std::min(choiceOf(product.schedule, "ahead_rows", ahead), ahead);
     SmallVector<Unit> all(static_cast<size_t>(each));
     auto unit = [&](int64_t i) { return kb.add(kWarp, i * parts); };
     auto weigh = [&](int64_t i) {
@@ -255,13 +261,18 @@ private:
 
   Value loadActivations(Value row, Value k) {
     tile::TileType type =
-        kb.fragment(fragmentK, rows, kb.builder().getBF16Type(), tile::Layout::MmaB);
+        kb.fragment(fragmentK, rows * rowParts, kb.builder().getBF16Type(), tile::Layout::MmaB);
     if (const RowList &list = product.rowOfX; list.list)
       return tile::LoadRowsOp::create(kb.builder(), type, product.x, k, list.list,
                                       kb.add(row, list.offset), kb.add(product.rowEnd, list.offset),
                                       list.per);
-    return tile::LoadOp::create(kb.builder(), type, product.x, ValueRange{row, k}, product.rowEnd,
-                                ArrayRef<int64_t>{rows, fragmentK});
+    Value first = row, end = product.rowEnd;
+    if (rowParts > 1) { // the parts of a row are rows of the view
+      first = kb.mul(row, rowParts);
+      end = kb.mul(end, rowParts);
+    }
+    return tile::LoadOp::create(kb.builder(), type, product.x, ValueRange{first, k}, end,
+                                ArrayRef<int64_t>{rows * rowParts, fragmentK});
   }
 
   Value dequantise(const Unit &unit, size_t panel) {
@@ -272,7 +283,9 @@ private:
   KernelBuilder &kb;
   const Product &product;
   const PackedWeight &shape;
-  const int64_t rows, panels, kSplit, columns, warpPanels, ahead, units;
+  const int64_t rows;
+  const int64_t rowParts; ///< of each row, columns of an instruction that follow each other
+  const int64_t panels, kSplit, columns, warpPanels, ahead, units;
   const int64_t parts; ///< warps of the cluster that share K
   const int64_t early; ///< weights before the wait; 2: the next launch is allowed before as well
   const bool meets;

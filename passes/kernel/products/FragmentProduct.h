@@ -30,8 +30,9 @@ Value dequantised(KernelBuilder &kb, const PackedWeight &weight, const FragmentC
 Value unscaledSums(KernelBuilder &kb, const PackedWeight &weight, Value sums);
 
 /// Emits the product of one work item; `epilogue` gets one row at a time, in the warp that stores
-/// it. Schedule: rows (a multiple of 8), panels, warps, k_split (warps along K; the others along
-/// the panels), ahead (fragments of each panel that are under way at once).
+/// it. Schedule: rows (a multiple of 8, of split rows (SplitRows.h) of 4), panels, warps, k_split
+/// (warps along K; the others along the panels), ahead (fragments of each panel that are under way
+/// at once).
 void emitFragmentProduct(KernelBuilder &kb, const Product &product, Epilogue epilogue);
 
 } // namespace m3c::kernel

@@ -8,17 +8,22 @@ bool usesFragments(const Schedule &schedule) {
   return schedule.count("k_split") || sharesRows(schedule);
 }
 
-Schedule productProblem(ArrayRef<m3::WeightOp> sources, Type activations) {
+Schedule productProblem(ArrayRef<m3::WeightOp> sources, Type activations, int64_t handedBits) {
   m3::WeightOp first = sources.front();
   PackedWeight shape;
   shape.encoding = first.weightType().getEncoding();
   int64_t n = 0;
   for (m3::WeightOp source : sources)
     n += source.weightType().rows();
-  return {{"n", n},
-          {"k", first.weightType().cols()},
-          {"weight_bits", 32 / shape.perWord()},
-          {"activation_bits", activations.getIntOrFloatBitWidth()}};
+  Schedule problem = {{"n", n},
+                      {"k", first.weightType().cols()},
+                      {"weight_bits", 32 / shape.perWord()},
+                      {"activation_bits", activations.getIntOrFloatBitWidth()}};
+  if (handedBits) {
+    problem["handed_bits"] = handedBits;
+    problem[splitRowsForm] = activations.isF32();
+  }
+  return problem;
 }
 
 void noteOneTile(Schedule &schedule, int64_t rows) {
@@ -48,11 +53,11 @@ static Schedule fitFragments(Schedule schedule, const PackedWeight &weight, int6
   constexpr int64_t registers = 128; // of a thread, for accumulators
   // Of a work item, for FP32 sums: two products of a launch may have theirs at once.
   constexpr int64_t sharedBytes = 112 * 1024;
-  const int64_t rows = schedule.at("rows");
+  const int64_t rows = schedule.at("rows"), columns = rows * rowParts(schedule);
   int64_t &split = schedule.at("k_split");
   split = std::min(split, schedule.at("warps")); // a choice given by hand may be larger
   auto accumulators = [&](int64_t panels) {
-    return panels * splitOf(schedule, panels) / schedule.at("warps") * rows / 2;
+    return panels * splitOf(schedule, panels) / schedule.at("warps") * columns / 2;
   };
   auto sums = [&](int64_t panels) {
     return panels * splitOf(schedule, panels) * rows * panelOutputs * 4;

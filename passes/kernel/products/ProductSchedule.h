@@ -7,8 +7,10 @@
 namespace m3c::kernel {
 
 /// Sizes of a product as a target's schedule asks for them: n, k, bits of a weight's element and of
-/// an activation's.
-Schedule productProblem(llvm::ArrayRef<m3::WeightOp> sources, Type activations);
+/// an activation's; of a family that can split FP32 rows (SplitRows.h) also those of an element
+/// that it hands on.
+Schedule productProblem(llvm::ArrayRef<m3::WeightOp> sources, Type activations,
+                        int64_t handedBits = 0);
 /// True for a schedule that multiplies by matrix instructions (FragmentProduct.h).
 bool usesFragments(const Schedule &schedule);
 

@@ -69,12 +69,20 @@ Value packRows(StepLowering &step, Value x, int64_t k, const Schedule &schedule,
 
 tile::ViewType multipliedType(MLIRContext *context, const PackedWeight &weight,
                               const Schedule &schedule, Type x) {
-  return sharesRows(schedule) ? stagesType(context, schedule) : rowsType(context, weight.k, x);
+  if (sharesRows(schedule))
+    return stagesType(context, schedule);
+  return isOn(schedule, splitRowsForm) ? partsOfRowsType(context, weight.k)
+                                       : rowsType(context, weight.k, x);
 }
 
-Value multipliedRows(StepLowering &step, Value x, const PackedWeight &weight,
+Value multipliedRows(StepLowering &step, RowBuffer x, const PackedWeight &weight,
                      const Schedule &schedule, int64_t countIndex, StringRef label) {
-  return sharesRows(schedule) ? packRows(step, x, weight.k, schedule, countIndex, label) : x;
+  Value rows = x.buffer;
+  if (isOn(schedule, splitRowsForm))
+    rows = splitRows(step, x, weight.k, countIndex, label);
+  if (!sharesRows(schedule))
+    return rows;
+  return packRows(step, rows, weight.k * rowParts(schedule), schedule, countIndex, label);
 }
 
 //===- The product ----------------------------------------------------------------------------===//
@@ -112,7 +120,8 @@ public:
       : kb(kb), product(product), shape(product.weight.shape), rows(product.schedule.at("rows")),
         panels(product.schedule.at("panels")), ahead(product.schedule.at("ahead")),
         stages(product.schedule.at("stages")), units(shape.k / fragmentK),
-        each(units / kb.cluster()), loadsApart(product.schedule.at("warps") > panels),
+        each(units / kb.cluster()), parts(rowParts(product.schedule)), uses(each * parts),
+        loadsApart(product.schedule.at("warps") > panels),
         overlaps(shape.encoding != m3::Encoding::BF16) {}
 
   void emit(const RowEpilogue &epilogue) {
@@ -147,6 +156,13 @@ public:
 private:
   /// The i-th unit of 64 k of this work item.
   Value unit(Value i) { return kb.add(kb.mul(i, kb.cluster()), rank); }
+  /// The stage of use `i` of the ring, among those of a tile of rows; the last part comes first.
+  Value stageOf(Value i) {
+    if (parts == 1)
+      return unit(i);
+    Value part = kb.sub(kb.index(parts - 1), kb.rem(i, parts));
+    return kb.add(kb.mul(part, units), unit(kb.div(i, parts)));
+  }
 
   /// A row in each warp that multiplies; of a few that follow each other all reads come before the
   /// first store. The loader has no part in it: it waits at the barrier before while the others
@@ -173,14 +189,14 @@ private:
   }
 
   void load() {
-    kb.forLoop(kb.index(0), kb.index(each), 1, [&](Value i) { bring(i); });
+    kb.forLoop(kb.index(0), kb.index(uses), 1, [&](Value i) { bring(i); });
   }
 
   void bring(Value i) {
     Value tile = product.tileOfX ? product.tileOfX : kb.div(product.rowBegin, rows);
     kb.acquire(ring, i);
     kb.fillStage(ring, i, product.x,
-                 {kb.add(kb.mul(tile, units), unit(i)), kb.index(0), kb.index(0)});
+                 {kb.add(kb.mul(tile, units * parts), stageOf(i)), kb.index(0), kb.index(0)});
     kb.commit(ring, i);
   }
 
@@ -191,15 +207,15 @@ private:
     if (loadsApart)
       return;
     kb.when(kb.equal(kb.warpId(), kb.index(0)), [&] {
-      kb.forLoop(kb.index(0), kb.index(std::min(stages, each)), 1, [&](Value i) { bring(i); });
+      kb.forLoop(kb.index(0), kb.index(std::min(stages, uses)), 1, [&](Value i) { bring(i); });
     });
   }
   void bringNext(Value i) {
     constexpr int64_t lag = 3;
-    if (loadsApart || stages >= each)
+    if (loadsApart || stages >= uses)
       return;
     Value next = kb.add(i, stages - lag);
-    Value isDue = kb.both(kb.atLeast(next, kb.index(stages)), kb.less(next, kb.index(each)));
+    Value isDue = kb.both(kb.atLeast(next, kb.index(stages)), kb.less(next, kb.index(uses)));
     kb.when(kb.both(kb.equal(kb.warpId(), kb.index(0)), isDue), [&] { bring(next); });
   }
 
@@ -234,7 +250,7 @@ private:
     Value added = carried[0];
     if (overlaps) {
       added = await(added, 0);
-      kb.release(ring, kb.index(each - 1));
+      kb.release(ring, kb.index(uses - 1));
     }
     kb.barrier(); // nobody multiplies with the stages any more
     Value column = kb.mul(warp, panelOutputs);
@@ -249,24 +265,34 @@ private:
     return tile::MmaWaitOp::create(kb.builder(), sums.getType(), sums, leaves, StringAttr());
   }
 
-  /// `state`: sums, the left operand of product `i`, codes of the `ahead` ones after it, those of
-  /// the next one in `slot`. The product before ends while this one waits for its turn.
+  /// `state`: sums, the left operand of unit `i`, codes of the `ahead` ones after it, those of the
+  /// next one in `slot`.
   void step(Value i, int64_t slot, Values &state, function_ref<FragmentCodes(Value)> codesOf) {
-    Value stage = kb.wait(ring, i);
-    state[0] = tile::MmaSharedOp::create(kb.builder(), state[0].getType(), state[1], stage,
-                                         state[0], StringAttr());
-    state[0] = await(state[0], overlaps ? 1 : 0);
-    auto release = [&] { kb.release(ring, overlaps ? kb.sub(i, kb.index(1)) : i); };
-    if (slot || !overlaps)
-      release();
-    else
-      kb.when(kb.less(kb.index(0), i), release);
-    bringNext(i);
+    for (int64_t part = 0; part < parts; ++part) {
+      Value use = parts == 1 ? i : kb.add(kb.mul(i, parts), part);
+      state[0] = add(use, slot || part, state[1], state[0]);
+    }
     size_t at = 2 + size_t(slot) * codeValues();
     state[1] = dequantised(kb, shape, {state[at], product.weight.scales ? state[at + 1] : Value()});
     Values codes;
     append(codes, codesOf(kb.add(i, ahead + 1)));
     llvm::copy(codes, state.begin() + long(at));
+  }
+
+  /// The sums with the product of use `i`, which may still be under way. The product before, if it
+  /// is certain that there is one, ends while this one waits for its turn.
+  Value add(Value i, bool follows, Value left, Value sums) {
+    Value stage = kb.wait(ring, i);
+    Value added =
+        tile::MmaSharedOp::create(kb.builder(), sums.getType(), left, stage, sums, StringAttr());
+    added = await(added, overlaps ? 1 : 0);
+    auto release = [&] { kb.release(ring, overlaps ? kb.sub(i, kb.index(1)) : i); };
+    if (follows || !overlaps)
+      release();
+    else
+      kb.when(kb.less(kb.index(0), i), release);
+    bringNext(i);
+    return added;
   }
 
   size_t codeValues() const { return product.weight.scales ? 2 : 1; }
@@ -281,6 +307,8 @@ private:
   const PackedWeight &shape;
   const int64_t rows, panels, ahead, stages, units;
   const int64_t each;    ///< units of a work item
+  const int64_t parts;   ///< of a unit, each with a stage of its own
+  const int64_t uses;    ///< of the ring's stages
   const bool loadsApart; ///< a warp beside those that multiply brings the stages
   /// A product is under way while the next operand is made. Codes in BF16 are operands as they
   /// come, and ptxas (13.5) moves them to the registers of an operand before the wait for the

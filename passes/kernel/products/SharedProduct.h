@@ -9,6 +9,7 @@
 #pragma once
 
 #include "passes/kernel/products/FragmentProduct.h"
+#include "passes/kernel/products/SplitRows.h"
 
 namespace m3c::kernel {
 
@@ -20,10 +21,10 @@ inline bool sharesRows(const Schedule &schedule) { return isOn(schedule, sharedR
 tile::ViewType stagesType(mlir::MLIRContext *context, const Schedule &schedule);
 
 /// View type of the rows that a product of that schedule multiplies, and their buffer: those of
-/// `x` themselves, or packed.
+/// `x` themselves, split (SplitRows.h) or packed, or first the one, then the other.
 tile::ViewType multipliedType(mlir::MLIRContext *context, const PackedWeight &weight,
                               const Schedule &schedule, Type x);
-Value multipliedRows(StepLowering &step, Value x, const PackedWeight &weight,
+Value multipliedRows(StepLowering &step, RowBuffer x, const PackedWeight &weight,
                      const Schedule &schedule, int64_t countIndex, llvm::StringRef label);
 
 /// Launches what packs the `k` elements of each row of `x`, BF16 codes, for products of that
@@ -38,9 +39,10 @@ Schedule packingSchedule(int64_t tileRows);
 void emitPackStage(KernelBuilder &kb, Value x, Value begin, Value end, const RowList &list,
                    Value unit, Value stages, Value stage);
 
-/// Choices made to fit the weight: rows (64 or 128), panels (4, 8 or 16, a warp each; where none
-/// divides those of the weight, the last work item has fewer), cluster (divides K/64), ahead (codes
-/// under way, at least 2), stages (at least as many as hold the sums in the end).
+/// Choices made to fit the weight, beside `split_rows`: rows (64 or 128), panels (4, 8 or 16, a
+/// warp each; where none divides those of the weight, the last work item has fewer), cluster
+/// (divides K/64), ahead (codes under way, at least 2), stages (at least as many as hold the sums
+/// in the end).
 Schedule fitSharedRows(Schedule schedule, const PackedWeight &weight);
 
 /// Emits the product of one work item: `product.x` are packed rows, `rowBegin` begins a tile of

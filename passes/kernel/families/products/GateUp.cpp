@@ -48,7 +48,7 @@ static tile::KernelOp buildGateUp(StepLowering &step, StringRef name, const Pack
 LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, StringRef up,
                          double alpha, double limit, StringRef name, RowBuffer z) {
   m3::WeightOp sources[] = {step.weightOp(gate), step.weightOp(up)};
-  Schedule problem = productProblem(sources, x.element);
+  Schedule problem = productProblem(sources, x.element, z.element.getIntOrFloatBitWidth());
   problem[sharedRowsForm] = 1;
   Schedule choice = step.schedule("gate_up", problem);
   FailureOr<PackedWeight> weight =
@@ -64,7 +64,7 @@ LogicalResult emitGateUp(StepLowering &step, RowBuffer x, StringRef gate, String
   });
   SmallVector<LaunchArgument> arguments = {
       {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {multipliedRows(step, x.buffer, *weight, schedule, 0, name), planir::Access::Read}};
+      {multipliedRows(step, x, *weight, schedule, 0, name), planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
   arguments.push_back({z.buffer, planir::Access::Write});
   step.launch(kernel, arguments, productGrid(schedule, weight->panels, step.rows), name);

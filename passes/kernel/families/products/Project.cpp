@@ -59,7 +59,7 @@ static tile::KernelOp buildProject(StepLowering &step, StringRef name, const Pac
 LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr symbol,
                           Residual residual, RowBuffer y, bool logitRows) {
   m3::WeightOp weightOp = step.weightOp(symbol.getValue());
-  Schedule problem = productProblem(weightOp, x.element);
+  Schedule problem = productProblem(weightOp, x.element, y.element.getIntOrFloatBitWidth());
   problem[sharedRowsForm] = 1;
   Schedule choice = step.schedule("project", problem);
   FailureOr<PackedWeight> weight =
@@ -81,7 +81,7 @@ LogicalResult emitProject(StepLowering &step, RowBuffer x, FlatSymbolRefAttr sym
   });
   SmallVector<LaunchArgument> arguments = {
       {step.batch(planir::BatchArray::Counts), planir::Access::Read},
-      {multipliedRows(step, x.buffer, *weight, schedule, logitRows ? 2 : 0, symbol.getValue()),
+      {multipliedRows(step, x, *weight, schedule, logitRows ? 2 : 0, symbol.getValue()),
        planir::Access::Read}};
   addWeightArguments(step, *weight, arguments);
   if (residual.rows)

@@ -1,6 +1,7 @@
 // Family "qkv_insert": projections of queries, keys, values, index queries and index key in one
 // product, whose epilogue works head by head: norm, rotation, rounding, and the write to the paged
 // cache.
+#include "passes/kernel/families/products/QkvInsert.h"
 #include "passes/kernel/Families.h"
 #include "passes/kernel/families/Common.h"
 #include "passes/kernel/families/products/HeadEpilogue.h"
@@ -39,7 +40,8 @@ struct Section {
 
 struct QkvShape : HeadShape {
   llvm::SmallVector<Section> sections;
-  Type element; ///< of the rows
+  Type element;       ///< of the rows
+  int64_t handedBits; ///< of an element of the queries
   uint64_t pageBytes, slotBytes;
   m3::RopeOp rope; ///< of one of the sections
 };
@@ -220,6 +222,7 @@ FailureOr<QkvShape> traceGroup(m3::FusedOp fused, StepLowering &step) {
   auto write = *body.getOps<m3::CacheWriteOp>().begin();
   auto cacheOp = *step.module.getOps<planir::CacheOp>().begin();
   QkvShape shape;
+  shape.handedBits = handedBits(fused);
   shape.cache = cast<m3::CacheType>(write.getCache().getType());
   shape.headDim = shape.cache.getHeadDim();
   shape.pageBytes = cacheOp.getPageBytes();
@@ -249,7 +252,38 @@ FailureOr<QkvShape> traceGroup(m3::FusedOp fused, StepLowering &step) {
            << shape.cache.getIndexDim() << " wide, heads " << shape.headDim
            << "; this kernel family needs them equal";
   shape.rotary = widthOf(shape.rope.getTable());
+  m3::ProjectOp first = shape.sections[0].project;
+  shape.element = storedElement(outerValue(fused, first.getX()));
   return shape;
+}
+
+/// The group by the encoding of its weights, each a launch.
+SmallVector<QkvShape> byEncoding(const QkvShape &all, StepLowering &step) {
+  llvm::MapVector<int, QkvShape> shapes;
+  for (const Section &section : all.sections) {
+    m3::ProjectOp project = section.project;
+    int encoding = int(step.weightOp(project.getWeight()).weightType().getEncoding());
+    auto [shape, isNew] = shapes.try_emplace(encoding, all);
+    if (isNew)
+      shape->second.sections.clear();
+    shape->second.sections.push_back(section);
+  }
+  return llvm::to_vector(llvm::make_second_range(shapes));
+}
+
+SmallVector<m3::WeightOp> weightsOf(const QkvShape &shape, StepLowering &step) {
+  SmallVector<m3::WeightOp> weights;
+  for (const Section &section : shape.sections) {
+    m3::ProjectOp project = section.project;
+    weights.push_back(step.weightOp(project.getWeight()));
+  }
+  return weights;
+}
+
+Schedule scheduleOf(const QkvShape &shape, StepLowering &step) {
+  Schedule problem = productProblem(weightsOf(shape, step), shape.element, shape.handedBits);
+  problem[sharedRowsForm] = shape.headDim == 64 || shape.headDim == 128; // one work item has it
+  return step.schedule("qkv_insert", problem);
 }
 
 /// The launch for the sections of `shape`, which share a storage encoding.
@@ -275,12 +309,8 @@ public:
 private:
   /// Packs the weight and fits the schedule to it.
   LogicalResult choose() {
-    SmallVector<m3::WeightOp> weights;
-    for (const Section &section : shape.sections)
-      weights.push_back(weightOf(section));
-    Schedule problem = productProblem(weights, shape.element);
-    problem[sharedRowsForm] = shape.headDim == 64 || shape.headDim == 128; // one work item has it
-    schedule = step.schedule("qkv_insert", problem);
+    SmallVector<m3::WeightOp> weights = weightsOf(shape, step);
+    schedule = scheduleOf(shape, step);
     std::string name = formatv("layers.{0}.qkv_{1}", layer,
                                m3::stringifyEncoding(weights[0].weightType().getEncoding()));
     FailureOr<PackedWeight> packed = step.pack(name, weights, false, usesFragments(schedule));
@@ -321,7 +351,7 @@ private:
           planir::BatchArray::SequenceOfRow, planir::BatchArray::PageTable})
       arguments.push_back({step.batch(array), planir::Access::Read});
     arguments.push_back(
-        {multipliedRows(step, x.buffer, weight, schedule, 0, label), planir::Access::Read});
+        {multipliedRows(step, x, weight, schedule, 0, label), planir::Access::Read});
     arguments.push_back({table, planir::Access::Read});
     addWeightArguments(step, weight, arguments);
     auto cache = *step.module.getOps<planir::CacheOp>().begin();
@@ -339,11 +369,6 @@ private:
     return arguments;
   }
 
-  m3::WeightOp weightOf(const Section &section) {
-    m3::ProjectOp project = section.project;
-    return step.weightOp(project.getWeight());
-  }
-
   StepLowering &step;
   const QkvShape &shape;
   const RowBuffer x;
@@ -356,6 +381,18 @@ private:
 
 } // namespace
 
+bool readsSplitRows(Operation *op, StepLowering &step) {
+  auto fused = dyn_cast<m3::FusedOp>(op);
+  if (!fused || fused.getKind() != "qkv_rope_insert")
+    return false;
+  FailureOr<QkvShape> all = traceGroup(fused, step);
+  if (failed(all))
+    return false;
+  return llvm::all_of(byEncoding(*all, step), [&](const QkvShape &shape) {
+    return isOn(scheduleOf(shape, step), splitRowsForm);
+  });
+}
+
 /// m3.fused "qkv_rope_insert"(n, table, cache, batch): the queries (and index queries). One launch
 /// per storage encoding; checkpoints as published need one.
 LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
@@ -364,20 +401,11 @@ LogicalResult lowerQkvInsert(Operation *op, StepLowering &step) {
   if (failed(all))
     return failure();
   RowBuffer x = step.rowsOf(outerValue(fused, all->sections[0].project.getX()));
-  all->element = x.element;
   Value table = step.bufferOf(outerValue(fused, all->rope.getTable()));
-  llvm::MapVector<int, SmallVector<Section>> byEncoding;
-  for (Section &section : all->sections) {
-    m3::WeightOp weight = step.weightOp(section.project.getWeight());
-    byEncoding[int(weight.weightType().getEncoding())].push_back(section);
-  }
   int64_t layer = (*fused.getBody().front().getOps<m3::CacheWriteOp>().begin()).getLayer();
-  for (auto &[encoding, sections] : byEncoding) {
-    QkvShape shape = *all;
-    shape.sections = sections;
+  for (const QkvShape &shape : byEncoding(*all, step))
     if (failed(QkvLowering(step, shape, x, table, layer).lower()))
       return failure();
-  }
   return success();
 }
 

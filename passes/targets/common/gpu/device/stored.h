@@ -2,6 +2,10 @@
 #pragma once
 
 #include "arithmetic.h"
+#include "atoms.h"
+
+/// Nearest BF16 of one value as `round_bf16` of functions.h, by the chip's conversion.
+M3_INLINE f32 round_bf16(f32 x) { return bitsAs<f32>(packBf16(0.0f, x) & 0xffff0000u); }
 
 template <class To, class From, int R, int C, class F>
 M3_INLINE Tile<To, R, C> eachElement(const Tile<From, R, C> &in, F f) {
@@ -49,7 +53,7 @@ template <int R, int C> M3_INLINE Tile<u8, R, C> encode_e4m3(const Tile<f32, R, 
 }
 
 template <int R, int C> M3_INLINE Tile<u16, R, C> encode_bf16(const Tile<f32, R, C> &in) {
-  return eachElement<u16>(in, [](f32 x) { return (u16)(bitsAs<u32>(round_bf16(x)) >> 16); });
+  return eachElement<u16>(in, [](f32 x) { return (u16)packBf16(x, 0.0f); });
 }
 
 template <int R, int C> M3_INLINE Tile<f32, R, C> encode_f32(const Tile<f32, R, C> &in) {

@@ -80,6 +80,18 @@ template <int N> M3_INLINE void storeTransposed(const FragmentAcc<N> &acc, f32 *
       storeAt(p + (8 * n + 2 * t + i % 2) * stride + g + 8 * (i / 2), acc.v[n][i]);
 }
 
+/// Calls `store(n, m, value)` for every sum of columns 2n and 2n + 1 of row m.
+template <int N, class F> M3_INLINE void eachPair(const FragmentAcc<N> &acc, F store) {
+  const int g = laneId() / 4, t = laneId() % 4;
+  M3_UNROLL for (int n = 0; n < N / 8; ++n) M3_UNROLL for (int i = 0; i < 2; ++i)
+      store(4 * n + t, g + 8 * i, acc.v[n][2 * i] + acc.v[n][2 * i + 1]);
+}
+/// p[n * stride + m] = acc[m, 2n] + acc[m, 2n + 1].
+template <int N>
+M3_INLINE void storePairsTransposed(const FragmentAcc<N> &acc, f32 *p, i64 stride) {
+  eachPair(acc, [=](int n, int m, f32 value) { storeAt(p + n * stride + m, value); });
+}
+
 /// Small parts first, so that the large ones are added to what they lack.
 template <int N>
 M3_INLINE FragmentAcc<N> mmaFragments(const FragmentSplit &a, const FragmentB<N> &b,
@@ -98,6 +110,13 @@ M3_INLINE void storeTransposedAcross(const FragmentAcc<N> &acc, f32 *p, i64 stri
     storeAt(there, acc.v[n][i]);
     storeAt(there + 8, acc.v[n][i + 2]);
   }
+}
+
+template <int Across, int N>
+M3_INLINE void storePairsTransposedAcross(const FragmentAcc<N> &acc, f32 *p, i64 stride) {
+  eachPair(acc, [=](int n, int m, f32 value) {
+    storeAt(peer(p, n % Across) + n / Across * stride + m, value);
+  });
 }
 
 //===- Dequantisation -------------------------------------------------------------------------===//
