@@ -10,6 +10,7 @@
 // CHECK: tile.load_rows {{.*}} per 4 limit {{.*}} -> <64x8xbf16, mma_b>
 // CHECK: tile.dequant_fragment {{.*}} format e2m1 {{.*}} -> <16x64xbf16, mma_a>
 // CHECK: tile.store_transposed {{.*}} <16x8xf32, mma_acc>
+// CHECK: tile.store_transposed pairs {{.*}} <16x8xf32, mma_acc>
 
 // TEXT: __launch_bounds__(64) void product(
 // TEXT: warpId()
@@ -20,6 +21,7 @@
 // TEXT: fragment_e2m1(
 // TEXT: mmaFragments(
 // TEXT: storeTransposed({{.*}}, 16)
+// TEXT: storePairsTransposed({{.*}}, 16)
 // TEXT: barrier();
 // WIDE: load<FragmentB<16>>(
 // WIDE: FragmentAcc<16>
@@ -40,6 +42,7 @@ tile.kernel @product(%words: !tile.view<2x2x1x32x4xi32>, %scales: !tile.view<2x2
   %acc = tile.mma %a, %b, %start : !tile.tile<16x64xbf16, mma_a>, !tile.tile<64x8xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
   %both = tile.mma %a, %listed, %acc : !tile.tile<16x64xbf16, mma_a>, !tile.tile<64x8xbf16, mma_b>, !tile.tile<16x8xf32, mma_acc> -> !tile.tile<16x8xf32, mma_acc>
   tile.store_transposed %both, %y[%c0, %c0] : !tile.tile<16x8xf32, mma_acc>, !tile.view<?x16xf32>
+  tile.store_transposed pairs %both, %y[%c0, %c0] : !tile.tile<16x8xf32, mma_acc>, !tile.view<?x16xf32>
   tile.barrier
   tile.return
 }
