@@ -144,13 +144,22 @@ private:
     kb.storeScalar(mine[0], counts, {kb.index(0), warp});
     kb.storeScalar(equals, counts, {kb.index(1), warp});
     kb.barrier();
-    Place place{kb.index(0), {}, equals, kb.index(0)};
+    SmallVector<Value> higher, same;
+    Value above = kb.index(0);
     for (int64_t w = 0; w < warps; ++w) {
-      Value both = kb.add(kb.loadIndex(counts, {kb.index(0), kb.index(w)}),
-                          kb.loadIndex(counts, {kb.index(1), kb.index(w)}));
-      Value earlier = kb.less(kb.index(w), warp);
-      place.above = kb.add(place.above, kb.selectf(earlier, both, kb.index(0)));
-      place.total = kb.add(place.total, both);
+      higher.push_back(kb.loadIndex(counts, {kb.index(0), kb.index(w)}));
+      same.push_back(kb.loadIndex(counts, {kb.index(1), kb.index(w)}));
+      above = kb.add(above, higher.back());
+    }
+    // Of those that equal the bound the first blocks win, as many as the others leave room for.
+    Value open = kb.sub(kb.index(k), kb.min(above, kb.index(k)));
+    Place place{kb.index(0), {}, kb.index(0), above};
+    for (int64_t w = 0; w < warps; ++w) {
+      Value taken = kb.min(same[size_t(w)], open), both = kb.add(higher[size_t(w)], taken);
+      place.above = kb.add(place.above, kb.selectf(kb.less(kb.index(w), warp), both, kb.index(0)));
+      place.equals = kb.selectf(kb.equal(kb.index(w), warp), taken, place.equals);
+      place.total = kb.add(place.total, taken);
+      open = kb.sub(open, taken);
     }
     place.equal = kb.add(place.above, mine[0]);
     return place;
