@@ -229,13 +229,20 @@ Schedule product(const Schedule &problem, const Chip &chip) {
           {"panels", 2}, {"row_block", 16}, {"k_chunk", 64}};
 }
 
-/// Sparse attention with pages outside and rows inside.
-bool pagesOutside(const Schedule &problem) { return choiceOf(problem, "kv_outer") == askedForm; }
+/// Sparse attention with pages outside and rows inside, from more rows on than 256 requests to
+/// verify have, whose rows share few pages: 8,192 rows of M3.1's quarter at 32K on an H200 take 608
+/// instead of 824 µs, 1,024 rows 118 instead of 115, 128 sequences of 8 rows 285 instead of 107.
+bool pagesOutside(const Schedule &problem) {
+  int64_t form = choiceOf(problem, "kv_outer");
+  return form == askedForm || (form && problem.at("rows") > 4096);
+}
 Schedule kvOuter(const Schedule &problem, const Chip &chip) {
   constexpr int64_t residents = 3; // 68 KiB of operands each, and 168 registers for a thread
   int64_t parts = std::max<int64_t>(residents * chip.facts.units / problem.at("kv_heads"), 1);
-  return {{"kv_outer", 1},          {"consumers", 4}, {"ahead", 0},
-          {"residents", residents}, {"parts", parts}, {"rows_at_once", 2048}};
+  // The means of pages that wait for their sum take 64 KiB for each row and head of keys.
+  int64_t rowsAtOnce = std::clamp<int64_t>(8192 / problem.at("kv_heads"), 2048, 8192);
+  return {{"kv_outer", 1},          {"consumers", 4}, {"ahead", 1},
+          {"residents", residents}, {"parts", parts}, {"rows_at_once", rowsAtOnce}};
 }
 
 /// Kernels that work row by row. Each warp has one chunk where it can, so that all of a row is
