@@ -1,13 +1,19 @@
 // Sparse attention with pages outside and rows inside, where it is asked for: launches that count and list the rows
 // of each block, one that multiplies, one that adds the pages of each row; 2,048 rows at a time.
-// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=16,4096 schedule=attention.kv_outer=1" | FileCheck %s
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=16,4096 schedule=attention.kv_outer=1,attention.ahead=0,attention.rows_at_once=2048" | FileCheck %s
 // RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=16 schedule=attention.kv_outer=0" | FileCheck %s --check-prefix=OFF
+// By itself from more rows on than those of 256 requests of 16.
+// RUN: m3-opt %s --m3-to-tile="chip=sm_90a buckets=4096,8192" | FileCheck %s --check-prefix=ITSELF
 // RUN: not m3-opt %s --m3-to-tile="chip=sm_90a buckets=16 schedule=attention.kv_outer=1,attention.consumers=12" 2>&1 | FileCheck %s --check-prefix=TWELVE
 
 !cache = !m3.cache<kv = nvfp4, grid = e4m3, page = 128, layers = 1, kv_heads = 2, head_dim = 128, index_dim = 128>
 !q = tensor<?x1024xbf16, #m3.storage<e4m3>>
 !iq = tensor<?x256xbf16, #m3.storage<e4m3>>
 
+// ITSELF: plan.bucket rows = 4096
+// ITSELF-NOT: kv_outer1
+// ITSELF: plan.bucket rows = 8192
+// ITSELF: plan.launch @attention_products_{{.*}}_kv_outer1_
 // CHECK-LABEL: tile.kernel @attention_counts_{{.*}}_kv_outer1_
 // CHECK: tile.count
 // CHECK: tile.store_scalar
