@@ -131,6 +131,9 @@ Value KernelBuilder::either(Value x, Value y) { return arith::OrIOp::create(b, x
 Value KernelBuilder::toI32(Value index) {
   return arith::IndexCastOp::create(b, b.getI32Type(), index);
 }
+Value KernelBuilder::toIndex(Value number) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), number);
+}
 
 Value KernelBuilder::addf(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
 Value KernelBuilder::subf(Value x, Value y) { return arith::SubFOp::create(b, x, y); }

@@ -63,6 +63,7 @@ public:
   Value either(Value a, Value b);
   /// An index as i32, for scalar regions.
   Value toI32(Value index);
+  Value toIndex(Value number);
   /// ⌈a / b⌉ for non-negative a.
   Value ceilDiv(Value a, int64_t b) { return div(add(a, b - 1), b); }
 

@@ -52,10 +52,7 @@ Value splitRows(StepLowering &step, RowBuffer x, int64_t width, int64_t countInd
   Value split =
       step.scratchRows("split_rows", 2 * width, IntegerType::get(step.module.getContext(), 16))
           .buffer;
-  step.launch(kernel,
-              {{step.batch(planir::BatchArray::Counts), planir::Access::Read},
-               {x.buffer, planir::Access::Read},
-               {split, planir::Access::Write}},
+  step.launch(kernel, {read(step.batch(planir::BatchArray::Counts)), read(x.buffer), write(split)},
               {{step.rows, 0}}, (label + ".split_rows").str());
   return split;
 }

@@ -40,7 +40,7 @@ void FlatRows::lay() {
                       kb.add(carried[1], followers(from, newest))};
       });
   Value alike = kb.equal(laid[1], kb.toI32(kb.add(batch.rows, -1))); // of one sequence
-  Value pages = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), laid[0]);
+  Value pages = kb.toIndex(laid[0]);
   Value cut = kb.min(emitFlatParts(kb, most, batch.rows, alike), pages); // none without pages
   kb.storeScalar(cut, used, {kb.index(0)});
 }
@@ -85,10 +85,7 @@ void FlatRows::divide(Value part) {
         };
         return Values{counted(carried[0], kb.add(at, kb.i32(1))), counted(carried[1], to)};
       });
-  auto index = [&](Value counts) {
-    return Value(
-        arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), total(counts)));
-  };
+  auto index = [&](Value counts) { return Value(kb.toIndex(total(counts))); };
   first = index(before[0]);
   last = index(before[1]);
 }

@@ -24,6 +24,23 @@ std::string attentionName(const CachePages &cache, const AttentionShape &shape,
                  spell(schedule));
 }
 
+static constexpr int64_t lanes = 32; // of a warp that has a row's choices
+
+Value loadChoices(KernelBuilder &kb, Value selection, Value at, int64_t selected) {
+  Value inside = kb.map(kb.iota(lanes), kb.tile(1, lanes, kb.i32Type()),
+                        [&](ValueRange args) { return kb.min(args[0], kb.i32(selected - 1)); });
+  return kb.gather(selection, at, inside);
+}
+
+Value countChoices(KernelBuilder &kb, Value choices, int64_t selected) {
+  Value named =
+      kb.map({choices, kb.iota(lanes)}, kb.tile(1, lanes, kb.i32Type()), [&](ValueRange args) {
+        Value names = kb.both(kb.atLeast(args[0], kb.i32(0)), kb.less(args[1], kb.i32(selected)));
+        return kb.selectf(names, kb.i32(1), kb.i32(0));
+      });
+  return kb.toIndex(kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0));
+}
+
 static SmallVector<Type> parameterTypes(MLIRContext *context, const AttentionShape &shape,
                                         const AttentionOperands &operands,
                                         const std::optional<PartMemory> &memory) {

@@ -26,6 +26,11 @@ bool isFlat(const Schedule &schedule);
 /// Parts whose sums one work item adds, a schedule's `merge`; without it all.
 int64_t fanOf(const Schedule &schedule);
 
+/// The `selected` choices of a row and KV head from `at` on, one in each lane of a warp [1, 32] of
+/// i32, the last repeated; and how many of them name a page, which −1 does not (index).
+Value loadChoices(KernelBuilder &kb, Value selection, Value at, int64_t selected);
+Value countChoices(KernelBuilder &kb, Value choices, int64_t selected);
+
 /// What parts leave in memory, of each row, or tile of rows, and KV head.
 struct PartMemory {
   int64_t slots, counters;

@@ -24,8 +24,7 @@ void Groups::writeExperts(Value counts, Value begins, Value entries) {
   kb.scatter(kb.iota(experts), places, list, {kb.index(1)});
   kb.scatter(begins, places, list, {kb.index(1 + experts)});
   Value last = kb.extract(kb.reduce(tile::ReduceKind::Max, places), 0, 0);
-  Value active = kb.add(arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), last),
-                        kb.index(1));
+  Value active = kb.add(kb.toIndex(last), kb.index(1));
   kb.storeScalar(active, list, {kb.index(0)});
   kb.storeScalar(entries, list, {kb.add(active, 1 + experts)});
 }
@@ -114,9 +113,7 @@ struct Groups::Share {
 void Groups::emitExpert(Value ids, Value entries, Value expert,
                         function_ref<void(Value begin, Value end)> body) {
   Share share(kb, ids, entries);
-  auto indexOf = [&](Value number) -> Value {
-    return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), number);
-  };
+  auto indexOf = [&](Value number) -> Value { return kb.toIndex(number); };
   Value own = kb.toI32(expert), zero = kb.index(0), warp = kb.warpId();
   auto isOwn = [&](Value id) { return kb.equal(id, own); };
   auto isEarlier = [&](Value id) { return kb.less(id, own); };

@@ -90,7 +90,6 @@ private:
   }
 
   void store(const Values &best, const Values &bestScores, Value first, Value ids, Value weights) {
-    auto &b = kb.builder();
     Values ranks, sortedIds, sorted;
     for (int64_t i = 0; i < shape.topK; ++i)
       ranks.push_back(rank(best, i));
@@ -109,8 +108,7 @@ private:
       sum = kb.addf(sum, score);
     for (int64_t place = 0; place < shape.topK; ++place) {
       Value at = kb.add(first, place);
-      kb.storeScalar(arith::IndexCastOp::create(b, b.getIndexType(), sortedIds[size_t(place)]), ids,
-                     {at});
+      kb.storeScalar(kb.toIndex(sortedIds[size_t(place)]), ids, {at});
       Value share = kb.divf(sorted[size_t(place)], sum);
       kb.storeScalar(kb.mulf(share, kb.f32(shape.scale)), weights, {at});
     }

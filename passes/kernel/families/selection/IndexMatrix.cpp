@@ -101,7 +101,7 @@ private:
     Value picked = kb.map({kb.iota(lanes), sequences, positions}, numbers(),
                           [&](ValueRange args) { return of(args[0], args[1], args[2]); });
     Value top = kb.extract(kb.reduce(tile::ReduceKind::Max, picked), 0, 0);
-    return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), top);
+    return kb.toIndex(top);
   }
 
   Run runFrom(Value row, Value use, Value firstPart) {

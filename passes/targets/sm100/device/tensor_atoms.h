@@ -13,22 +13,6 @@ M3_INLINE u32 multiplyE2m1E4m3(u16 codes, u32 scales) {
   return products;
 }
 
-/// PTX ISA, "cvt": the FP16 in the low or high half of a word, exact.
-M3_INLINE f32 f32OfF16Low(u32 pair) {
-  f32 value;
-  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }"
-      : "=f"(value)
-      : "r"(pair));
-  return value;
-}
-M3_INLINE f32 f32OfF16High(u32 pair) {
-  f32 value;
-  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }"
-      : "=f"(value)
-      : "r"(pair));
-  return value;
-}
-
 //===- Tensor memory --------------------------------------------------------------------------===//
 // Addresses: lane in the high half, column in the low one.
 

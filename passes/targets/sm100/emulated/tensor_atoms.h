@@ -20,9 +20,6 @@ M3EMU_APART u32 productsOfCodes(u32 codes, u32 scales) {
 /// six significant bits.
 M3_INLINE u32 multiplyE2m1E4m3(u16 codes, u32 scales) { return productsOfCodes(codes, scales); }
 
-M3_INLINE f32 f32OfF16Low(u32 pair) { return (f32) __builtin_bit_cast(_Float16, (u16)pair); }
-M3_INLINE f32 f32OfF16High(u32 pair) { return f32OfF16Low(pair >> 16); }
-
 //===- Tensor memory --------------------------------------------------------------------------===//
 
 struct TensorColumns {

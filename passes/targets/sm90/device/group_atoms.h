@@ -11,10 +11,12 @@ template <int N> M3_INLINE void settleSums(f32 (&acc)[N][4]) {
       M3_UNROLL for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(acc[n][i])::"memory");
 }
 
-/// PTX ISA, "wgmma.fence": what the warps did with registers comes before the products that follow.
+/// PTX ISA, "wgmma.fence": what the warps did with registers comes before the products that follow,
+/// to which no sums are handed over, or these.
+M3_INLINE void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 template <int N> M3_INLINE void fenceProducts(f32 (&acc)[N][4]) {
   settleSums(acc);
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  fenceProducts();
 }
 /// PTX ISA, "wgmma.commit_group": products since the last one are a group.
 M3_INLINE void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -45,8 +47,10 @@ M3_INLINE void multiplyShared(f32 (&acc)[8][4], const u32 (&a)[4], u64 right) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right));
 }
 
+/// Without `adds` it begins the sums.
+template <bool adds = true>
 M3_INLINE void multiplyShared(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0;\n"
                "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
                "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
@@ -54,7 +58,7 @@ M3_INLINE void multiplyShared(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
                "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
                "{%64,%65,%66,%67}, %68, p, 1, 1, 0; }"
                : M3_SUMS_OF_64(0), M3_SUMS_OF_64(8)
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right));
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right), "n"(adds));
 }
 
 M3_INLINE void multiplyShared(f32 (&acc)[32][4], const u32 (&a)[4], u64 right) {
@@ -73,19 +77,8 @@ M3_INLINE void multiplyShared(f32 (&acc)[32][4], const u32 (&a)[4], u64 right) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right));
 }
 
-/// The same with a slot of a cache page: keys, of which the first product begins the sums.
-template <bool adds> M3_INLINE void multiplyKeys(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-               "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-               "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-               "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-               "{%64,%65,%66,%67}, %68, p, 1, 1, 0; }"
-               : M3_SUMS_OF_64(0), M3_SUMS_OF_64(8)
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right), "n"(adds));
-}
-/// Values, 128 columns and eight for the sums of the left operand: FP16 operands.
+/// Values of a slot of a cache page, 128 columns and eight for the sums of the left operand: FP16
+/// operands.
 template <bool adds>
 M3_INLINE void multiplyValues(f32 (&acc)[17][4], const u32 (&a)[4], u64 right) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %73, 0;\n"
@@ -102,24 +95,8 @@ M3_INLINE void multiplyValues(f32 (&acc)[17][4], const u32 (&a)[4], u64 right) {
 #undef M3_SUMS_OF_64
 #undef M3_SUMS
 
-/// PTX ISA, "wgmma.fence", where no sums are handed over.
-M3_INLINE void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// PTX ISA, "fence.proxy": what this thread wrote to shared memory is seen by products.
 M3_INLINE void fenceForProducts() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// PTX ISA, "cvt": the FP16 in the low or high half of a word; two of them to BF16, nearest even.
-M3_INLINE f32 f32OfF16Low(u32 pair) {
-  f32 value;
-  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }"
-      : "=f"(value)
-      : "r"(pair));
-  return value;
-}
-M3_INLINE f32 f32OfF16High(u32 pair) {
-  f32 value;
-  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }"
-      : "=f"(value)
-      : "r"(pair));
-  return value;
-}
+/// Two FP16 to BF16, nearest even.
 M3_INLINE u32 bf16OfF16(u32 pair) { return packBf16(f32OfF16Low(pair), f32OfF16High(pair)); }

@@ -98,7 +98,7 @@ template <int Warps> M3_INLINE void slot_e4m3(const u8 *codes, i64 tokens, u16 *
 
 template <bool adds>
 M3_INLINE void multiplySlot(f32 (&acc)[16][4], const OperandA<bf16, 128> &a, int s, u64 right) {
-  multiplyKeys<adds>(acc, a.v[s], right);
+  multiplyShared<adds>(acc, a.v[s], right);
 }
 template <bool adds>
 M3_INLINE void multiplySlot(f32 (&acc)[17][4], const OperandA<f16, 128> &a, int s, u64 right) {

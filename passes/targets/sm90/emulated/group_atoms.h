@@ -7,12 +7,15 @@
 /// Registers are settled by themselves here.
 template <int N> M3_INLINE void settleSums(f32 (&acc)[N][4]) { (void)acc; }
 
-template <int N> M3_INLINE void fenceProducts(f32 (&acc)[N][4]) {
-  settleSums(acc);
+M3_INLINE void fenceProducts() {
   m3emu::Thread *t = m3emu::self();
   t->calls->meet(
       t, "wgmma.fence", ~0ul,
       [](void *const *) { m3emu::self()->calls->groupFence(m3emu::self()); }, false);
+}
+template <int N> M3_INLINE void fenceProducts(f32 (&acc)[N][4]) {
+  settleSums(acc);
+  fenceProducts();
 }
 M3_INLINE void commitProducts() {
   m3emu::Thread *t = m3emu::self();
@@ -55,24 +58,22 @@ M3_INLINE void multiplyByGroup(f32 (&acc)[N][4], const u32 (&a)[4], u64 right) {
     t->calls->groupMultiply(t, product);
   }>("wgmma.mma_async", mine);
 }
+template <int N> M3_INLINE void beginSums(f32 (&acc)[N][4]) {
+  M3_UNROLL for (int n = 0; n < N; ++n) M3_UNROLL for (int i = 0; i < 4; ++i) acc[n][i] = 0;
+}
 M3_INLINE void multiplyShared(f32 (&acc)[8][4], const u32 (&a)[4], u64 right) {
   multiplyByGroup(acc, a, right);
 }
+template <bool adds = true>
 M3_INLINE void multiplyShared(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
+  if (!adds)
+    beginSums(acc);
   multiplyByGroup(acc, a, right);
 }
 M3_INLINE void multiplyShared(f32 (&acc)[32][4], const u32 (&a)[4], u64 right) {
   multiplyByGroup(acc, a, right);
 }
 
-template <int N> M3_INLINE void beginSums(f32 (&acc)[N][4]) {
-  M3_UNROLL for (int n = 0; n < N; ++n) M3_UNROLL for (int i = 0; i < 4; ++i) acc[n][i] = 0;
-}
-template <bool adds> M3_INLINE void multiplyKeys(f32 (&acc)[16][4], const u32 (&a)[4], u64 right) {
-  if (!adds)
-    beginSums(acc);
-  multiplyByGroup(acc, a, right);
-}
 template <bool adds>
 M3_INLINE void multiplyValues(f32 (&acc)[17][4], const u32 (&a)[4], u64 right) {
   if (!adds)
@@ -80,17 +81,9 @@ M3_INLINE void multiplyValues(f32 (&acc)[17][4], const u32 (&a)[4], u64 right) {
   multiplyByGroup<m3emu::F16>(acc, a, right);
 }
 
-M3_INLINE void fenceProducts() {
-  m3emu::Thread *t = m3emu::self();
-  t->calls->meet(
-      t, "wgmma.fence", ~0ul,
-      [](void *const *) { m3emu::self()->calls->groupFence(m3emu::self()); }, false);
-}
 M3_INLINE void fenceForProducts() {
   m3emu::Thread *t = m3emu::self();
   t->calls->fenceProxy(t);
 }
 
-M3_INLINE f32 f32OfF16Low(u32 pair) { return (f32) __builtin_bit_cast(_Float16, (u16)pair); }
-M3_INLINE f32 f32OfF16High(u32 pair) { return f32OfF16Low(pair >> 16); }
 M3_INLINE u32 bf16OfF16(u32 pair) { return packBf16(f32OfF16Low(pair), f32OfF16High(pair)); }

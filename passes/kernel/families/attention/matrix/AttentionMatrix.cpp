@@ -88,25 +88,14 @@ private:
     if (!selection)
       return;
     Value at = kb.mul(kb.add(kb.mul(row, shape.kvHeads), kvHead), shape.selected);
-    Value inside = kb.map(kb.iota(lanes), cast<tile::TileType>(numbers()), [&](ValueRange args) {
-      return kb.min(args[0], kb.i32(shape.selected - 1));
-    });
-    listed = kb.gather(selection, at, inside);
+    listed = loadChoices(kb, selection, at, shape.selected);
   }
 
   /// begin … end − 1: this part's places in the row's list of pages.
   void divide() {
     Value count = kb.add(kb.div(position, m3::blockTokens), 1);
-    if (selection) {
-      Value named =
-          kb.map({listed, kb.iota(lanes)}, cast<tile::TileType>(numbers()), [&](ValueRange args) {
-            Value names =
-                kb.both(kb.atLeast(args[0], kb.i32(0)), kb.less(args[1], kb.i32(shape.selected)));
-            return kb.selectf(names, kb.i32(1), kb.i32(0));
-          });
-      Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
-      count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
-    }
+    if (selection)
+      count = countChoices(kb, listed, shape.selected);
     if (parts == 1) { // plain numbers leave registers to the products
       begin = kb.index(0);
       end = count;

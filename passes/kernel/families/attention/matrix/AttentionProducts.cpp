@@ -25,9 +25,7 @@ Values AttentionProducts::added(Value stage, Value first, Value seen, ValueRange
   return kb.choose(
       kb.less(seen, kb.i32(stepTokens)),
       [&] {
-        auto limit = [&] {
-          return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), seen);
-        };
+        auto limit = [&] { return kb.toIndex(seen); };
         return kb.choose(
             kb.less(kb.i32(0), seen), [&] { return add(limit()); },
             [&] { return Values(carried.begin(), carried.end()); });

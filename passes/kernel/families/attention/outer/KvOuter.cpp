@@ -99,7 +99,6 @@ private:
 
 void emitPageSums(KernelBuilder &kb, const KvOuter &outer, const MatrixUnit &unit, BatchRows &batch,
                   Value selection, const PageMeans &means, Value out, const RowsAtOnce &rows) {
-  constexpr int64_t lanes = 32; // a choice in each
   const AttentionShape &shape = outer.shape;
   Value item = kb.add(kb.mul(kb.blockId(tile::Axis::X), kb.warps()), kb.warpId());
   Value local = kb.div(item, 2), half = kb.rem(item, 2);
@@ -108,18 +107,8 @@ void emitPageSums(KernelBuilder &kb, const KvOuter &outer, const MatrixUnit &uni
     auto list = [&](Value row) {
       return kb.mul(kb.add(kb.mul(row, shape.kvHeads), kvHead), shape.selected);
     };
-    auto type = kb.tile(1, lanes, kb.i32Type());
-    Value number = kb.iota(lanes);
-    Value inside = kb.map(
-        number, type, [&](ValueRange args) { return kb.min(args[0], kb.i32(shape.selected - 1)); });
-    Value named =
-        kb.map({kb.gather(selection, list(row), inside), number}, type, [&](ValueRange args) {
-          Value names =
-              kb.both(kb.atLeast(args[0], kb.i32(0)), kb.less(args[1], kb.i32(shape.selected)));
-          return kb.selectf(names, kb.i32(1), kb.i32(0));
-        });
-    Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, named), 0, 0);
-    Value count = arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
+    Value choices = loadChoices(kb, selection, list(row), shape.selected);
+    Value count = countChoices(kb, choices, shape.selected);
     Value queryRow = kb.add(kb.mul(row, shape.heads), kb.mul(kvHead, shape.group()));
     PageSums(kb, outer, unit, means).emit(list(local), count, half, out, queryRow);
   });

@@ -131,7 +131,7 @@ Value PageLists::sumOf(Value from, Value to, int64_t width, bool shared) {
         })};
       })[0];
   Value sum = kb.extract(kb.reduce(tile::ReduceKind::Add, sums), 0, 0);
-  return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), sum);
+  return kb.toIndex(sum);
 }
 
 /// Entries of blocks before those of the work item, by all warps.

@@ -120,9 +120,7 @@ private:
   Value differ(Value a, Value b) {
     return arith::CmpIOp::create(kb.builder(), arith::CmpIPredicate::ne, a, b);
   }
-  Value asIndex(Value number) {
-    return arith::IndexCastOp::create(kb.builder(), kb.builder().getIndexType(), number);
-  }
+  Value asIndex(Value number) { return kb.toIndex(number); }
 
   /// `after`: the entry whose queries are wanted next.
   Values work(Value page, Value most, Value after, ValueRange state) {

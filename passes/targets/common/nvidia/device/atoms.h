@@ -109,6 +109,21 @@ M3_INLINE u32 f16OfE4m3High(u32 codes) {
       : "r"(codes));
   return pair;
 }
+/// PTX ISA, "cvt": the FP16 in the low or high half of a word, exact.
+M3_INLINE f32 f32OfF16Low(u32 pair) {
+  f32 value;
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
+M3_INLINE f32 f32OfF16High(u32 pair) {
+  f32 value;
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
 /// PTX ISA, "cvt": two FP32 to E4M3, nearest even, saturating, NaN 0x7f; `low` in the low byte.
 M3_INLINE u32 packE4m3(f32 low, f32 high) {
   u16 pair;

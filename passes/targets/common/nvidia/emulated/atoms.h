@@ -89,6 +89,8 @@ M3_INLINE u32 f16OfE4m3Low(u32 codes) {
 M3_INLINE u32 f16OfE4m3High(u32 codes) { return f16OfE4m3Low(codes >> 16); }
 M3_INLINE u32 packF16(f32 low, f32 high) { return f16Of(low) | f16Of(high) << 16; }
 M3_INLINE u32 packE4m3(f32 low, f32 high) { return e4m3Of(low) | e4m3Of(high) << 8; }
+M3_INLINE f32 f32OfF16Low(u32 pair) { return (f32) __builtin_bit_cast(_Float16, (u16)pair); }
+M3_INLINE f32 f32OfF16High(u32 pair) { return f32OfF16Low(pair >> 16); }
 M3_INLINE u32 packBf16(f32 low, f32 high) { return bf16Of(low) | bf16Of(high) << 16; }
 
 /// The instruction is within 2^-22 of it.
